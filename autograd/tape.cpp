@@ -1,0 +1,170 @@
+#include "autograd/tape.h"
+
+#include "tensor/ops/binary.h"
+#include "tensor/ops/permute.h"
+
+namespace hg {
+namespace {
+
+std::uint32_t version_of(const Tensor& t) { return t.storage() ? t.storage()->version() : 0; }
+
+// The saved tensors, without the contents that the gradient does not ask for.
+Tensors keep(In tensors, Indices wanted) {
+  Tensors kept;
+  kept.reserve(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    kept.push_back(wanted.has(i) ? tensors[i] : tensors[i].hollow());
+  return kept;
+}
+
+void add_to(IdMap<Tensor>& pending, std::uint64_t id, const Tensor& grad) {
+  const auto [slot, fresh] = pending.try_emplace(id, grad);
+  if (!fresh) slot->second = add(slot->second, grad);
+}
+
+void check_gradient(const Op& op, std::size_t i, const Tensor& grad, const Tensor& input) {
+  require(grad.shape() == input.shape() && grad.dtype() == input.dtype(), op.name(),
+          "gradient {} is {}, expected {}", i, grad, input);
+}
+
+}  // namespace
+
+const Tensor& Gradients::operator[](const Tensor& leaf) const {
+  const auto found = grads_.find(leaf.id());
+  require(found != grads_.end(), "gradients", "none for {}: not watched, or not used by the loss",
+          leaf);
+  return found->second;
+}
+
+Tape::Tape() {
+  require(current_recorder() == nullptr, "tape", "this thread already records on another tape");
+  exchange_recorder(this);
+}
+
+Tape::~Tape() {
+  if (current_recorder() == this) exchange_recorder(nullptr);
+}
+
+void Tape::require_recording(std::string_view what) const {
+  require(state_ != State::consumed, "tape", "{} after backward: the tape is consumed", what);
+  require(state_ != State::released, "tape", "{} after release: the tape is freed", what);
+  require(owner_ == std::this_thread::get_id(), "tape", "{} from a thread that does not own it",
+          what);
+}
+
+void Tape::stop_recording() {
+  if (current_recorder() == this) exchange_recorder(nullptr);
+}
+
+void Tape::watch(const Tensor& leaf) {
+  require_recording("watch");
+  require(leaf.defined() && is_float(leaf.dtype()), "tape", "cannot watch {}", leaf);
+  watched_.insert(leaf.id());
+  tracked_.insert(leaf.id());
+}
+
+void Tape::release() {
+  require_recording("release");
+  state_ = State::released;
+  stop_recording();
+  nodes_.clear();
+}
+
+bool Tape::tracks(In in) const {
+  for (const Tensor& t : in)
+    if (tracked_.count(t.id())) return true;
+  return false;
+}
+
+void Tape::before(const Op& op, In) {
+  const std::string_view reason = op.not_differentiable();
+  require(reason.empty(), op.name(), "cannot be recorded: {}", reason);
+}
+
+void Tape::after(const Op& op, In in, In out) {
+  const Saved saved = op.saved();
+  Node node{op.clone(), keep(in, saved.in), keep(out, saved.out), {}, current_scope()};
+  node.versions.reserve(in.size() + out.size());
+  for (const Tensor& t : node.in) node.versions.push_back(version_of(t));
+  for (const Tensor& t : node.out) node.versions.push_back(version_of(t));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (is_float(out[i].dtype()) && !op.auxiliary_outputs().has(i)) tracked_.insert(out[i].id());
+  nodes_.push_back(std::move(node));
+}
+
+Gradients Tape::backward(const Tensor& loss) {
+  require(loss.defined() && loss.numel() == 1, "backward", "the loss must have one element, got {}",
+          loss);
+  const Tensor seed = Tensor::full(loss.shape(), 1, loss.dtype());
+  return backward(In(&loss, 1), In(&seed, 1));
+}
+
+Gradients Tape::backward(In outputs, In seeds) {
+  require_recording("backward");
+  require(outputs.size() == seeds.size(), "backward", "{} outputs but {} seeds", outputs.size(),
+          seeds.size());
+  IdMap<Tensor> pending;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    require(tracked_.count(outputs[i].id()) != 0, "backward",
+            "output {} {} does not depend on a watched tensor", i, outputs[i]);
+    require(seeds[i].shape() == outputs[i].shape() && seeds[i].dtype() == outputs[i].dtype(),
+            "backward", "seed {} is {}, its output {}", i, seeds[i], outputs[i]);
+    add_to(pending, outputs[i].id(), seeds[i]);
+  }
+  state_ = State::consumed;
+  stop_recording();
+  const PhaseScope phase(Phase::backward);
+  Gradients result;
+  while (!nodes_.empty()) {
+    const Node node = std::move(nodes_.back());
+    nodes_.pop_back();
+    step_back(node, pending);
+  }
+  collect(pending, result);
+  return result;
+}
+
+void Tape::step_back(const Node& node, IdMap<Tensor>& pending) const {
+  const Tensors grad_out = take_output_grads(node, pending);
+  if (grad_out.empty()) return;
+  for (std::size_t i = 0; i < node.versions.size(); ++i) {
+    const Tensor& t = i < node.in.size() ? node.in[i] : node.out[i - node.in.size()];
+    require(version_of(t) == node.versions[i], "tape", "{} was changed in place after {} used it",
+            t, node.op->name());
+  }
+  GradArgs args{node.in, node.out, grad_out, {}};
+  for (std::size_t i = 0; i < node.in.size(); ++i)
+    if (tracked_.count(node.in[i].id())) args.need.bits |= std::uint64_t{1} << i;
+  const Scope scope(node.scope);
+  const Tensors grads = node.op->grad(args);
+  require(grads.size() == node.in.size(), node.op->name(), "{} gradients for {} inputs",
+          grads.size(), node.in.size());
+  for (std::size_t i = 0; i < grads.size(); ++i) {
+    if (!args.need.has(i) || !grads[i].defined()) continue;
+    check_gradient(*node.op, i, grads[i], node.in[i]);
+    add_to(pending, node.in[i].id(), contiguous(grads[i]));
+  }
+}
+
+// The gradients that arrived at the node's outputs; empty if none did. Nothing else can arrive
+// there, so they leave `pending`, except for watched tensors.
+Tensors Tape::take_output_grads(const Node& node, IdMap<Tensor>& pending) const {
+  Tensors grads(node.out.size());
+  bool any = false;
+  for (std::size_t i = 0; i < node.out.size(); ++i) {
+    const auto found = pending.find(node.out[i].id());
+    if (found == pending.end()) continue;
+    any = true;
+    grads[i] = found->second;
+    if (!watched_.count(node.out[i].id())) pending.erase(found);
+  }
+  if (!any) grads.clear();
+  return grads;
+}
+
+void Tape::collect(IdMap<Tensor>& pending, Gradients& result) const {
+  for (auto& [id, grad] : pending)
+    if (watched_.count(id)) result.grads_.emplace(id, std::move(grad));
+}
+
+}  // namespace hg

@@ -1,0 +1,87 @@
+// Tape: an explicit scope that records the ops of one thread and walks them back once.
+//
+//   Tape tape;
+//   tape.watch(w);
+//   Tensor loss = ...;                      // every op on w, or on what came of it, is recorded
+//   Gradients grads = tape.backward(loss);  // consumes the tape, freeing as it goes
+//   grads[w];
+#pragma once
+
+#include <functional>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tensor/observer.h"
+
+namespace hg {
+
+template <class Value>
+using IdMap = std::unordered_map<std::uint64_t, Value, std::hash<std::uint64_t>, std::equal_to<>,
+                                 CachedAllocator<std::pair<const std::uint64_t, Value>>>;
+using IdSet = std::unordered_set<std::uint64_t, std::hash<std::uint64_t>, std::equal_to<>,
+                                 CachedAllocator<std::uint64_t>>;
+
+// Gradients of the watched tensors.
+class Gradients {
+ public:
+  bool has(const Tensor& leaf) const { return grads_.count(leaf.id()) != 0; }
+  // Throws for a tensor that was not watched or that the loss does not depend on.
+  const Tensor& operator[](const Tensor& leaf) const;
+
+ private:
+  friend class Tape;
+  IdMap<Tensor> grads_;
+};
+
+class Tape final : private Recorder {
+ public:
+  Tape();
+  ~Tape() override;
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  void watch(const Tensor& leaf);
+  Gradients backward(const Tensor& loss);  // of one element; the seed is 1
+  Gradients backward(In outputs, In seeds);
+  void release();  // frees what was recorded without walking it
+  std::size_t size() const { return nodes_.size(); }
+
+ private:
+  struct Node {
+    std::shared_ptr<const Op> op;
+    Tensors in, out;  // hollow where the gradient does not need the contents
+    CachedVector<std::uint32_t> versions;
+    const ScopePath* scope;
+  };
+  enum class State { recording, consumed, released };
+
+  bool tracks(In in) const override;
+  void before(const Op& op, In in) override;
+  void after(const Op& op, In in, In out) override;
+
+  void require_recording(std::string_view what) const;
+  void stop_recording();
+  void step_back(const Node& node, IdMap<Tensor>& pending) const;
+  Tensors take_output_grads(const Node& node, IdMap<Tensor>& pending) const;
+  void collect(IdMap<Tensor>& pending, Gradients& result) const;
+
+  CachedVector<Node> nodes_;
+  IdSet watched_, tracked_;
+  State state_ = State::recording;
+  std::thread::id owner_ = std::this_thread::get_id();
+};
+
+// While alive, this thread records nothing: evaluation and frozen layers inside a tape's scope.
+class NoRecording {
+ public:
+  NoRecording() : previous_(exchange_recorder(nullptr)) {}
+  ~NoRecording() { exchange_recorder(previous_); }
+  NoRecording(const NoRecording&) = delete;
+  NoRecording& operator=(const NoRecording&) = delete;
+
+ private:
+  Recorder* previous_;
+};
+
+}  // namespace hg

@@ -1,0 +1,158 @@
+#include "tensor/allocator.h"
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <memory>
+#include <mutex>
+
+#include "tensor/error.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#endif
+
+namespace hg::allocator {
+namespace {
+
+constexpr std::size_t kAlign = 64;
+constexpr int kClasses = 320;
+
+struct Arena;
+
+struct alignas(kAlign) Header {  // stands right before the bytes handed out
+  Arena* arena;
+  Header* next;  // in the arena's list of free blocks
+  std::uint32_t size_class;
+};
+static_assert(sizeof(Header) == kAlign);
+
+// Multiples of 64 bytes up to 512, then eight steps an octave: at most one eighth is wasted.
+int class_of(std::size_t bytes) {
+  const std::size_t units = (bytes + kAlign - 1) / kAlign;
+  if (units <= 8) return units == 0 ? 1 : static_cast<int>(units);
+  const int octave = std::bit_width(units - 1) - 4;  // units in (2^(octave+3), 2^(octave+4)]
+  const std::size_t step = std::size_t{1} << octave;
+  return octave * 8 + static_cast<int>((units + step - 1) / step);
+}
+
+std::size_t bytes_of(int size_class) {
+  if (size_class <= 8) return static_cast<std::size_t>(size_class) * kAlign;
+  const int octave = (size_class - 9) / 8;
+  return static_cast<std::size_t>(size_class - octave * 8) * kAlign << octave;
+}
+
+std::atomic<std::uint64_t> system_calls{0}, bytes_reserved{0}, bytes_in_use{0};
+
+struct Arena {
+  std::mutex mutex;
+  std::array<Header*, kClasses> free{};
+  bool owned = false;  // by a live thread
+
+  Header* take(int size_class) {
+    const std::lock_guard lock(mutex);
+    Header* h = free[size_class];
+    if (h) free[size_class] = h->next;
+    return h;
+  }
+  void put(Header* h) {
+    const std::lock_guard lock(mutex);
+    h->next = free[h->size_class];
+    free[h->size_class] = h;
+  }
+};
+
+// Arenas outlive their threads (other threads may still hold their blocks); a new thread takes over
+// an arena that lost its owner, with all it has cached.
+struct Arenas {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Arena>> all;
+
+  Arena* adopt() {
+    const std::lock_guard lock(mutex);
+    for (auto& arena : all)
+      if (!arena->owned) {
+        arena->owned = true;
+        return arena.get();
+      }
+    all.push_back(std::make_unique<Arena>());
+    all.back()->owned = true;
+    return all.back().get();
+  }
+  void orphan(Arena* arena) {
+    const std::lock_guard lock(mutex);
+    arena->owned = false;
+  }
+};
+
+Arenas& arenas() {
+  static Arenas& instance = *new Arenas;  // never destroyed: tensors may outlive main
+  return instance;
+}
+
+struct ThreadArena {
+  Arena* arena = arenas().adopt();
+  ~ThreadArena() { arenas().orphan(arena); }
+};
+
+Arena* this_arena() {
+  thread_local ThreadArena mine;
+  return mine.arena;
+}
+
+Header* from_system(int size_class) {
+  const std::size_t bytes = sizeof(Header) + bytes_of(size_class);
+  void* raw = ::operator new (bytes, std::align_val_t{kAlign}, std::nothrow);
+  if (!raw) {
+    release_cached();
+    raw = ::operator new (bytes, std::align_val_t{kAlign}, std::nothrow);
+  }
+  require(raw != nullptr, "allocator", "no memory for {} bytes", bytes);
+  system_calls.fetch_add(1, std::memory_order_relaxed);
+  bytes_reserved.fetch_add(bytes, std::memory_order_relaxed);
+  return new (raw) Header{this_arena(), nullptr, static_cast<std::uint32_t>(size_class)};
+}
+
+}  // namespace
+
+void* allocate(std::size_t bytes) {
+  require(bytes < (std::size_t{1} << 46), "allocator", "{} bytes is beyond any machine", bytes);
+  const int size_class = class_of(bytes);
+  Header* h = this_arena()->take(size_class);
+  if (!h) h = from_system(size_class);
+  bytes_in_use.fetch_add(bytes_of(size_class), std::memory_order_relaxed);
+  void* p = h + 1;
+  ASAN_POISON_MEMORY_REGION(p, bytes_of(size_class));
+  ASAN_UNPOISON_MEMORY_REGION(p, bytes);
+  return p;
+}
+
+void deallocate(void* p) noexcept {
+  if (!p) return;
+  Header* h = static_cast<Header*>(p) - 1;
+  bytes_in_use.fetch_sub(bytes_of(h->size_class), std::memory_order_relaxed);
+  ASAN_POISON_MEMORY_REGION(p, bytes_of(h->size_class));
+  h->arena->put(h);
+}
+
+void release_cached() {
+  const std::lock_guard lock(arenas().mutex);
+  for (auto& arena : arenas().all) {
+    const std::lock_guard arena_lock(arena->mutex);
+    for (Header*& list : arena->free)
+      while (Header* h = list) {
+        list = h->next;
+        const std::size_t bytes = bytes_of(h->size_class);
+        bytes_reserved.fetch_sub(sizeof(Header) + bytes, std::memory_order_relaxed);
+        ASAN_UNPOISON_MEMORY_REGION(h + 1, bytes);
+        ::operator delete (h, std::align_val_t{kAlign});
+      }
+  }
+}
+
+Stats stats() { return {system_calls.load(), bytes_reserved.load(), bytes_in_use.load()}; }
+
+}  // namespace hg::allocator

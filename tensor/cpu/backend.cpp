@@ -1,0 +1,35 @@
+// Host memory, from the caching allocator.
+#include "tensor/backend.h"
+
+#include <chrono>
+#include <cstring>
+
+#include "tensor/allocator.h"
+
+namespace hg {
+namespace {
+
+class CpuBackend final : public Backend {
+ public:
+  void* alloc(std::size_t bytes) override { return allocator::allocate(bytes); }
+  void free(void* p) noexcept override { allocator::deallocate(p); }
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+  void fill_zero(void* p, std::size_t bytes) override { std::memset(p, 0, bytes); }
+  void synchronize() override {}
+  std::int64_t timestamp_ns() override {
+    using namespace std::chrono;
+    return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
+  }
+};
+
+}  // namespace
+
+Backend& backend(Device device) {
+  static CpuBackend& cpu = *new CpuBackend;  // never destroyed: tensors may outlive main
+  require(device == Device::cpu, "backend", "this build has no {} device", device);
+  return cpu;
+}
+
+}  // namespace hg

@@ -1,0 +1,54 @@
+// Loops shared out over OpenMP threads. Chunk limits depend on the sizes alone, never on the number
+// of threads, so a kernel that reduces chunk by chunk gives the same bits with any thread count.
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+
+namespace hg::cpu {
+
+// Threads that one op may use when called from this thread: the innermost ThreadLimit, else the
+// process-wide setting, else every core.
+int threads();
+void set_threads(int count);  // process-wide; 0 = every core
+
+// While alive, ops called from this thread use at most `count` threads (whole net per group: 1).
+class ThreadLimit {
+ public:
+  explicit ThreadLimit(int count);
+  ~ThreadLimit();
+  ThreadLimit(const ThreadLimit&) = delete;
+  ThreadLimit& operator=(const ThreadLimit&) = delete;
+
+ private:
+  int previous_;
+};
+
+// body(begin, end) for each chunk of `grain` items of [0, n); the last one may be shorter.
+// An exception of a body reaches the caller after all threads have stopped.
+template <class Body>
+void parallel_for(std::int64_t n, std::int64_t grain, Body&& body) {
+  const std::int64_t chunks = (n + grain - 1) / grain;
+  const int workers = static_cast<int>(std::min<std::int64_t>(threads(), chunks));
+  const auto chunk = [&](std::int64_t c) { body(c * grain, std::min(n, (c + 1) * grain)); };
+  if (workers <= 1) {
+    for (std::int64_t c = 0; c < chunks; ++c) chunk(c);
+    return;
+  }
+  std::exception_ptr failure;
+#pragma omp parallel for num_threads(workers) schedule(static)
+  for (std::int64_t c = 0; c < chunks; ++c) {
+    try {
+      chunk(c);
+    } catch (...) {
+#pragma omp critical(hg_parallel_for_failure)
+      if (!failure) failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace hg::cpu

@@ -1,0 +1,278 @@
+// Elementwise maths and row reductions on Eigen's packets, for any packet width. Loads are always
+// unaligned and a tail runs through a padded packet, so a value's bits depend neither on its
+// address nor on its place in the row. Double only serves gradient checks: it calls <cmath> lane by
+// lane.
+#pragma once
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace hg::cpu {
+
+namespace ei = Eigen::internal;
+
+template <class T>
+using Packet = typename ei::packet_traits<T>::type;
+template <class P>
+using Lane = typename ei::unpacket_traits<P>::type;
+template <class T>
+inline constexpr int kLanes = ei::unpacket_traits<Packet<T>>::size;
+
+template <class P>
+EIGEN_ALWAYS_INLINE P splat(double value) {
+  return ei::pset1<P>(static_cast<Lane<P>>(value));
+}
+
+// first + x second + x^2 third + ... by Horner's rule
+template <class P, class... More>
+EIGEN_ALWAYS_INLINE P polynomial(P x, double first, More... more) {
+  if constexpr (sizeof...(more) == 0)
+    return splat<P>(first);
+  else
+    return ei::pmadd(polynomial(x, more...), x, splat<P>(first));
+}
+
+template <class P, class F>
+EIGEN_ALWAYS_INLINE P per_lane(P x, F f) {
+  constexpr int lanes = ei::unpacket_traits<P>::size;
+  Lane<P> values[lanes];
+  ei::pstoreu(values, x);
+  for (Lane<P>& v : values) v = f(v);
+  return ei::ploadu<P>(values);
+}
+
+template <class P>
+inline constexpr bool kIsDouble = std::is_same_v<Lane<P>, double>;
+
+// pmax(x, c) and pmin(x, c) with the variable first return a NaN of x on every architecture.
+template <class P>
+EIGEN_ALWAYS_INLINE P clamp(P x, double low, double high) {
+  return ei::pmin(ei::pmax(x, splat<P>(low)), splat<P>(high));
+}
+
+// e^x = 2^n e^r with |r| <= ln2 / 2. Adding 1.5 * 2^23 + 127 rounds x / ln2 to n and leaves n +
+// 127, the exponent field of 2^n, in the low bits; n = -127 gives the field 0 and so underflows to
+// 0.
+template <class P>
+EIGEN_ALWAYS_INLINE P vexp(P x) {
+  if constexpr (kIsDouble<P>) {
+    return per_lane(x, [](double v) { return std::exp(v); });
+  } else {
+    constexpr double kRound = 12582912.0 + 127.0;
+    const P in = clamp(x, -88.0, 89.0);
+    const P shifted = ei::pmadd(in, splat<P>(1.44269504088896341), splat<P>(kRound));
+    const P n = ei::psub(shifted, splat<P>(kRound));
+    P r = ei::pmadd(n, splat<P>(-0.693359375), in);  // ln2 in two parts, the first one exact
+    r = ei::pmadd(n, splat<P>(2.12194440054690583e-4), r);
+    const P tail = polynomial(r, 0.49999994039, 0.16666521132, 0.041668388993, 0.0083687175065,
+                              0.0013814598788);
+    P e = ei::padd(ei::pmadd(ei::pmul(r, r), tail, r), splat<P>(1.0));
+    // 2^128 has no float: there the last factor of 2 goes into e.
+    const P capped = ei::pmin(shifted, splat<P>(kRound + 127.0));
+    e = ei::pmadd(e, ei::psub(shifted, capped), e);
+    using Int = typename ei::unpacket_traits<P>::integer_packet;
+    return ei::pmul(
+        e, ei::preinterpret<P>(ei::plogical_shift_left<23>(Int(ei::preinterpret<Int>(capped)))));
+  }
+}
+
+// For a >= 0: density = exp(-a^2 / 2) and 1 - Phi(a) = mills * density (the normal's Mills ratio up
+// to a constant), so that cdf and pdf share one exponential. Float only.
+template <class P>
+EIGEN_ALWAYS_INLINE void normal_tail(P a, P& mills, P& density) {
+  density = vexp(ei::pmul(ei::pmul(a, a), splat<P>(-0.5)));
+  const P t = ei::pdiv(splat<P>(1.0), ei::pmadd(a, splat<P>(0.3), splat<P>(1.0)));
+  mills = ei::pmul(t, polynomial(t, 0.11962929368, 0.12075407803, 0.099912680686, 0.12856447697,
+                                 -0.05368931219, 0.20635993779, -0.15720696747, 0.035675738007));
+}
+
+template <class P>
+EIGEN_ALWAYS_INLINE P flip_sign_if_negative(P x, P value) {
+  return ei::pselect(ei::pcmp_lt(x, splat<P>(0.0)), ei::pnegate(value), value);
+}
+
+template <class P>
+EIGEN_ALWAYS_INLINE P verf(P x) {
+  if constexpr (kIsDouble<P>) {
+    return per_lane(x, [](double v) { return std::erf(v); });
+  } else {
+    const P a = ei::pmin(ei::pabs(x), splat<P>(9.0));
+    P mills, density;
+    normal_tail(ei::pmul(a, splat<P>(1.41421356237309505)), mills, density);
+    const P magnitude = ei::pmadd(ei::pmul(density, splat<P>(-2.0)), mills, splat<P>(1.0));
+    const P far = flip_sign_if_negative(x, magnitude);
+    const P near = ei::pmul(
+        x, polynomial(ei::pmul(a, a), 1.1283791065, -0.37612625957, 0.11283585429, -0.026853810996,
+                      0.0051883258857, -0.00080101768253, 7.8538025264e-5));
+    return ei::pselect(ei::pcmp_lt(a, splat<P>(1.0)), near, far);
+  }
+}
+
+inline constexpr double kGeluFar = 14.0;  // beyond it 1 - Phi is 0 in float
+
+// x Phi(x) = max(x, 0) - |x| (1 - Phi(|x|))
+template <class P>
+EIGEN_ALWAYS_INLINE P vgelu(P x) {
+  if constexpr (kIsDouble<P>) {
+    return per_lane(x, [](double v) { return 0.5 * v * std::erfc(-v * 0.70710678118654752); });
+  } else {
+    const P a = ei::pmin(ei::pabs(x), splat<P>(kGeluFar));
+    P mills, density;
+    normal_tail(a, mills, density);
+    return ei::pmadd(ei::pmul(a, density), ei::pnegate(mills), ei::pmax(x, splat<P>(0.0)));
+  }
+}
+
+// Phi(x) + x phi(x) = 1/2 + sign(x) (1/2 - (1 - Phi(|x|)) + |x| phi(|x|))
+template <class P>
+EIGEN_ALWAYS_INLINE P vgelu_grad(P x) {
+  if constexpr (kIsDouble<P>) {
+    return per_lane(x, [](double v) {
+      return 0.5 * std::erfc(-v * 0.70710678118654752) +
+             v * 0.39894228040143268 * std::exp(-0.5 * v * v);
+    });
+  } else {
+    const P a = ei::pmin(ei::pabs(x), splat<P>(kGeluFar));
+    P mills, density;
+    normal_tail(a, mills, density);
+    const P half = splat<P>(0.5);
+    const P slope = ei::pmadd(a, splat<P>(0.39894228040143268), ei::pnegate(mills));
+    return ei::padd(half, flip_sign_if_negative(x, ei::pmadd(density, slope, half)));
+  }
+}
+
+template <class P>
+EIGEN_ALWAYS_INLINE P vtanh(P x) {
+  if constexpr (kIsDouble<P>)
+    return per_lane(x, [](double v) { return std::tanh(v); });
+  else
+    return ei::generic_fast_tanh_float(x);
+}
+
+template <class P>
+EIGEN_ALWAYS_INLINE P vsigmoid(P x) {
+  const P one = splat<P>(1.0);
+  return ei::pdiv(one, ei::padd(one, vexp(ei::pnegate(x))));
+}
+
+template <class P>
+EIGEN_ALWAYS_INLINE P vlog(P x) {
+  if constexpr (kIsDouble<P>)
+    return per_lane(x, [](double v) { return std::log(v); });
+  else
+    return ei::plog(x);
+}
+
+template <class T>
+EIGEN_ALWAYS_INLINE Packet<T> load_padded(const T* x, std::int64_t count, T padding = 0) {
+  T values[kLanes<T>];
+  for (int i = 0; i < kLanes<T>; ++i) values[i] = i < count ? x[i] : padding;
+  return ei::ploadu<Packet<T>>(values);
+}
+
+template <class T>
+EIGEN_ALWAYS_INLINE void store_partly(T* y, std::int64_t count, Packet<T> p) {
+  T values[kLanes<T>];
+  ei::pstoreu(values, p);
+  for (std::int64_t i = 0; i < count; ++i) y[i] = values[i];
+}
+
+// y[i] = f(x[i]...) for i < n, f on packets: map(n, y, f, a, b) runs y = f(a, b). y may be an
+// input.
+template <class T, class F, class... In>
+void map(std::int64_t n, T* y, F f, const In*... x) {
+  std::int64_t i = 0;
+  for (; i + kLanes<T> <= n; i += kLanes<T>) {
+    ei::pstoreu(y + i, f(ei::ploadu<Packet<T>>(x + i)...));
+  }
+  if (i < n) store_partly(y + i, n - i, f(load_padded<T>(x + i, n - i)...));
+}
+
+// Folds f(0), f(lanes), ... into four interleaved partial results; f(i, count) gives the packet of
+// the elements [i, i + count), its lanes past `count` holding `identity`.
+template <class T, class F, class Combine>
+T fold(std::int64_t n, T identity, F f, Combine combine) {
+  constexpr int lanes = kLanes<T>;
+  using P = Packet<T>;
+  P part[4];
+  for (P& p : part) p = ei::pset1<P>(identity);
+  std::int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    for (int j = 0; j < 4; ++j) part[j] = combine(part[j], f(i + j * lanes, std::int64_t{lanes}));
+  }
+  for (int j = 0; i < n; i += lanes, ++j) {
+    part[j] = combine(part[j], f(i, std::min<std::int64_t>(lanes, n - i)));
+  }
+  T values[lanes];
+  ei::pstoreu(values, combine(combine(part[0], part[1]), combine(part[2], part[3])));
+  P total = ei::pset1<P>(values[0]);
+  for (int j = 1; j < lanes; ++j) total = combine(total, ei::pset1<P>(values[j]));
+  return ei::pfirst(total);
+}
+
+// Largest element; NaN if any is NaN; -inf for n = 0.
+template <class T>
+T row_max(std::int64_t n, const T* x) {
+  constexpr T lowest = -std::numeric_limits<T>::infinity();
+  const auto load = [x](std::int64_t i, std::int64_t count) {
+    return count == kLanes<T> ? ei::ploadu<Packet<T>>(x + i) : load_padded(x + i, count, lowest);
+  };
+  return fold(n, lowest, load,
+              [](Packet<T> a, Packet<T> b) { return ei::pmax<Eigen::PropagateNaN>(a, b); });
+}
+
+// The barrier keeps a product in `value` from being contracted with the sum, which would make a
+// full packet round differently from a tail.
+template <class T>
+EIGEN_ALWAYS_INLINE Packet<T> add(Packet<T> sum, Packet<T> value) {
+  EIGEN_OPTIMIZATION_BARRIER(value)
+  return ei::padd(sum, value);
+}
+
+// Sum of f(x[i]...), f on packets.
+template <class T, class F, class... In>
+T row_sum(std::int64_t n, F f, const T* x, const In*... more) {
+  const auto value = [&](std::int64_t i, std::int64_t count) {
+    if (count == kLanes<T>)
+      return f(ei::ploadu<Packet<T>>(x + i), ei::ploadu<Packet<T>>(more + i)...);
+    T values[kLanes<T>];
+    ei::pstoreu(values, f(load_padded(x + i, count), load_padded(more + i, count)...));
+    return load_padded(values, count);
+  };
+  return fold(n, T{0}, value, add<T>);
+}
+
+template <class T>
+T row_sum(std::int64_t n, const T* x) {
+  return row_sum(
+      n, [](auto v) { return v; }, x);
+}
+
+// y[i] = f(x[i]...) and returns the sum of y. y may be an input.
+template <class T, class F, class... In>
+T map_sum(std::int64_t n, T* y, F f, const In*... x) {
+  const auto value = [&](std::int64_t i, std::int64_t count) {
+    if (count == kLanes<T>) {
+      const Packet<T> p = f(ei::ploadu<Packet<T>>(x + i)...);
+      ei::pstoreu(y + i, p);
+      return p;
+    }
+    store_partly(y + i, count, f(load_padded<T>(x + i, count)...));
+    return load_padded(y + i, count);
+  };
+  return fold(n, T{0}, value, add<T>);
+}
+
+// y[i] = exp(scale x[i] - shift) and returns the sum of y: a softmax row up to its division.
+template <class T>
+T exp_sum(std::int64_t n, const T* x, T scale, T shift, T* y) {
+  const Packet<T> factor = ei::pset1<Packet<T>>(scale), offset = ei::pset1<Packet<T>>(-shift);
+  return map_sum(
+      n, y, [&](Packet<T> v) { return vexp(ei::pmadd(v, factor, offset)); }, x);
+}
+
+}  // namespace hg::cpu

@@ -1,0 +1,58 @@
+// Element types. f64 serves gradient checks and references; i64 holds labels and indices.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "tensor/error.h"
+
+namespace hg {
+
+enum class DType : std::uint8_t { f32, f64, i64 };
+
+constexpr std::size_t size_of(DType t) { return t == DType::f32 ? 4 : 8; }
+constexpr bool is_float(DType t) { return t != DType::i64; }
+constexpr std::string_view to_string(DType t) {
+  return t == DType::f32 ? "f32" : t == DType::f64 ? "f64" : "i64";
+}
+
+template <class T>
+constexpr DType dtype_of();
+template <>
+constexpr DType dtype_of<float>() {
+  return DType::f32;
+}
+template <>
+constexpr DType dtype_of<double>() {
+  return DType::f64;
+}
+template <>
+constexpr DType dtype_of<std::int64_t>() {
+  return DType::i64;
+}
+
+// Calls f.operator()<float>() or f.operator()<double>().
+template <class F>
+decltype(auto) dispatch_float(DType t, std::string_view who, F&& f) {
+  require(is_float(t), who, "expected f32 or f64, got i64");
+  if (t == DType::f32) return f.template operator()<float>();
+  return f.template operator()<double>();
+}
+
+// The same over all element types, for ops that only move data.
+template <class F>
+decltype(auto) dispatch_any(DType t, F&& f) {
+  if (t == DType::f32) return f.template operator()<float>();
+  if (t == DType::f64) return f.template operator()<double>();
+  return f.template operator()<std::int64_t>();
+}
+
+}  // namespace hg
+
+template <>
+struct fmt::formatter<hg::DType> : fmt::formatter<std::string_view> {
+  auto format(hg::DType t, fmt::format_context& ctx) const {
+    return fmt::formatter<std::string_view>::format(hg::to_string(t), ctx);
+  }
+};

@@ -1,0 +1,86 @@
+#include "tensor/observer.h"
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
+
+namespace hg {
+namespace {
+
+// Every path in use, found by its parent and last name without building the string.
+class ScopeTable {
+ public:
+  const ScopePath* child(const ScopePath* parent, std::string_view name) {
+    const std::lock_guard lock(mutex_);
+    auto& children = children_[parent];
+    if (const auto found = children.find(name); found != children.end()) return &found->second;
+    std::string path =
+        parent->path.empty() ? std::string(name) : parent->path + "." + std::string(name);
+    return &children.emplace(std::string(name), ScopePath{std::move(path)}).first->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<const ScopePath*, std::map<std::string, ScopePath, std::less<>>> children_;
+};
+
+ScopeTable& scope_table() {
+  static ScopeTable& table = *new ScopeTable;  // never destroyed: paths are for ever
+  return table;
+}
+
+const ScopePath kRoot{};
+std::atomic<ObserverGuard*> innermost{nullptr};
+
+thread_local Phase phase = Phase::forward;
+thread_local const ScopePath* scope = &kRoot;
+thread_local Recorder* recorder = nullptr;
+
+}  // namespace
+
+std::string_view to_string(Phase p) {
+  switch (p) {
+    case Phase::forward:
+      return "forward";
+    case Phase::backward:
+      return "backward";
+    case Phase::optimizer:
+      return "optimizer";
+    case Phase::data:
+      return "data";
+    case Phase::eval:
+      return "eval";
+  }
+  return "?";
+}
+
+Phase current_phase() { return phase; }
+PhaseScope::PhaseScope(Phase p) : previous_(phase) { phase = p; }
+PhaseScope::~PhaseScope() { phase = previous_; }
+
+const ScopePath* current_scope() { return scope; }
+Scope::Scope(std::string_view name) : previous_(scope) { scope = scope_table().child(scope, name); }
+Scope::Scope(const ScopePath* path) : previous_(scope) { scope = path; }
+Scope::~Scope() { scope = previous_; }
+
+ObserverGuard::ObserverGuard(Observer& observer)
+    : observer_(observer), outer_(innermost.load(std::memory_order_relaxed)) {
+  innermost.store(this, std::memory_order_release);
+}
+ObserverGuard::~ObserverGuard() { innermost.store(outer_, std::memory_order_release); }
+
+void notify_begin(const OpCall& call) {
+  for (auto* g = innermost.load(std::memory_order_acquire); g; g = g->outer_)
+    g->observer_.op_begin(call);
+}
+void notify_end(const OpCall& call) {
+  for (auto* g = innermost.load(std::memory_order_acquire); g; g = g->outer_)
+    g->observer_.op_end(call);
+}
+
+Recorder* current_recorder() { return recorder; }
+Recorder* exchange_recorder(Recorder* r) { return std::exchange(recorder, r); }
+bool recording(In in) { return recorder && recorder->tracks(in); }
+
+}  // namespace hg

@@ -1,0 +1,92 @@
+#include "tensor/ops/softmax.h"
+
+#include "tensor/cpu/rows.h"
+#include "tensor/run.h"
+
+namespace hg {
+namespace ops {
+namespace {
+
+namespace ei = Eigen::internal;
+
+template <class T>
+void softmax_row(std::int64_t n, const T* x, T* y) {
+  const T sum = cpu::exp_sum(n, x, T{1}, cpu::row_max(n, x), y);
+  const auto inverse = ei::pset1<cpu::Packet<T>>(T{1} / sum);
+  cpu::map(
+      n, y, [&](auto v) { return ei::pmul(v, inverse); }, y);
+}
+
+// dx = y (dy - sum_j dy_j y_j)
+template <class T>
+void softmax_backward_row(std::int64_t n, const T* dy, const T* y, T* dx) {
+  const T dot = cpu::row_sum(
+      n, [](auto a, auto b) { return ei::pmul(a, b); }, dy, y);
+  const auto shift = ei::pset1<cpu::Packet<T>>(dot);
+  cpu::map(
+      n, dx, [&](auto g, auto p) { return ei::pmul(p, ei::psub(g, shift)); }, dy, y);
+}
+
+}  // namespace
+
+TensorSpecs Softmax::infer(In in) const {
+  expect_inputs(*this, in, 1);
+  expect_float(*this, in);
+  normalize_axis(axis, in[0].shape(), name());
+  return {in[0].spec()};
+}
+
+// max, subtract, exp, add, divide
+CostParts Softmax::cost(In in, In out) const {
+  return elementwise_cost(in, out, 5 * count(out[0]));
+}
+
+void Softmax::cpu(In in, Out out) const {
+  cpu::along_axis<1>(in, out[0], normalize_axis(axis, in[0].shape(), name()),
+                     [](std::int64_t n, auto* y, const auto* x) { softmax_row(n, x, y); });
+}
+
+Tensors Softmax::grad(const GradArgs& args) const {
+  return {run_one(SoftmaxBackward(axis), {args.grad_out[0], args.out[0]})};
+}
+
+Samples Softmax::samples() {
+  using S = SampleInput;
+  return {sample(Softmax(-1), {S::uniform({3, 197})}), sample(Softmax(0), {S::uniform({1})}),
+          sample(Softmax(1), {S::uniform({2, 197, 3}, -8, 8)}),
+          sample(Softmax(0), {S::uniform({5, 2, 3})}),
+          sample(Softmax(-1), {S::uniform({2, 5}, -80, 80)})};
+}
+
+TensorSpecs SoftmaxBackward::infer(In in) const {
+  expect_inputs(*this, in, 2);
+  expect_float(*this, in);
+  expect_shape(*this, in, 1, in[0].shape());
+  normalize_axis(axis, in[0].shape(), name());
+  return {in[0].spec()};
+}
+
+// multiply, add (dot); subtract, multiply
+CostParts SoftmaxBackward::cost(In in, In out) const {
+  return elementwise_cost(in, out, 4 * count(out[0]));
+}
+
+void SoftmaxBackward::cpu(In in, Out out) const {
+  cpu::along_axis<2>(in, out[0], normalize_axis(axis, in[0].shape(), name()),
+                     [](std::int64_t n, auto* dx, const auto* dy, const auto* y) {
+                       softmax_backward_row(n, dy, y, dx);
+                     });
+}
+
+Samples SoftmaxBackward::samples() {
+  using S = SampleInput;
+  return {sample(SoftmaxBackward(-1), {S::uniform({3, 197}), S::uniform({3, 197}, 0, 1)}),
+          sample(SoftmaxBackward(1), {S::uniform({2, 5, 3}), S::uniform({2, 5, 3}, 0, 1)}),
+          sample(SoftmaxBackward(0), {S::uniform({1}), S::uniform({1})})};
+}
+
+}  // namespace ops
+
+Tensor softmax(const Tensor& x, int axis) { return run_one(ops::Softmax(axis), {x}); }
+
+}  // namespace hg

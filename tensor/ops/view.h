@@ -1,0 +1,60 @@
+// Views: the same storage under another shape. They cost nothing and are recorded like any op.
+#pragma once
+
+#include "tensor/op.h"
+
+namespace hg {
+namespace ops {
+
+class Reshape final : public OpOf<Reshape> {
+ public:
+  explicit Reshape(const Shape& shape) : shape(shape) {}
+
+  std::string_view name() const override { return "reshape"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In, In) const override { return Cost{}; }
+  void cpu(In, Out) const override {}
+  Tensors grad(const GradArgs& args) const override;
+  Saved saved() const override { return {.in = {}, .out = {}}; }
+  static Samples samples();
+
+  const Shape shape;
+};
+
+// x[begin:end] of the leading axis.
+class Slice final : public OpOf<Slice> {
+ public:
+  Slice(std::int64_t begin, std::int64_t end) : begin(begin), end(end) {}
+
+  std::string_view name() const override { return "slice"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In, In) const override { return Cost{}; }
+  void cpu(In, Out) const override {}
+  Tensors grad(const GradArgs& args) const override;
+  Saved saved() const override { return {.in = {}, .out = {}}; }
+  static Samples samples();
+
+  const std::int64_t begin, end;
+};
+
+// The last two axes swapped: a strided view that matrix products read in place.
+class Transpose final : public OpOf<Transpose> {
+ public:
+  std::string_view name() const override { return "transpose"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In, In) const override { return Cost{}; }
+  void cpu(In, Out) const override {}
+  Tensors grad(const GradArgs& args) const override;
+  Saved saved() const override { return {.in = {}, .out = {}}; }
+  Indices strided_inputs() const override { return {0}; }
+  static Samples samples();
+};
+
+}  // namespace ops
+
+// One extent may be -1: it is what remains.
+Tensor reshape(const Tensor& x, const Shape& shape);
+Tensor slice(const Tensor& x, std::int64_t begin, std::int64_t end);
+Tensor transpose(const Tensor& x);
+
+}  // namespace hg

@@ -1,0 +1,56 @@
+#include "tensor/run.h"
+
+#include "tensor/observer.h"
+
+namespace hg {
+namespace {
+
+void check_inputs(const Op& op, In in) {
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    require(in[i].defined(), op.name(), "input {} is undefined", i);
+    require(in[i].storage() != nullptr, op.name(), "input {} {} has no contents", i, in[i]);
+    require(in[i].device() == in[0].device(), op.name(), "input 0 is on {}, input {} on {}",
+            in[0].device(), i, in[i].device());
+    require(in[i].contiguous() || op.strided_inputs().has(i), op.name(),
+            "input {} {} is a strided view; pass contiguous(x)", i, in[i]);
+  }
+}
+
+Tensors make_outputs(In in, const TensorSpecs& specs) {
+  Tensors out;
+  out.reserve(specs.size());
+  for (const TensorSpec& spec : specs)
+    out.push_back(spec.alias_of >= 0 ? in[static_cast<std::size_t>(spec.alias_of)].view(spec)
+                                     : Tensor::empty(spec.shape, spec.dtype, spec.device));
+  return out;
+}
+
+void launch(const Op& op, In in, Out out) {
+  const Device device = in.empty() ? out[0].device() : in[0].device();
+  require(device == Device::cpu, op.name(), "no kernel for {} in this build", device);
+  op.cpu(in, out);
+}
+
+void mark_written(const TensorSpecs& specs, In out) {
+  for (std::size_t i = 0; i < specs.size(); ++i)
+    if (specs[i].in_place) out[i].storage()->bump_version();
+}
+
+}  // namespace
+
+Tensors run(const Op& op, In in) {
+  check_inputs(op, in);
+  const TensorSpecs specs = op.infer(in);
+  Recorder* const recorder = recording(in) ? current_recorder() : nullptr;
+  if (recorder) recorder->before(op, in);
+  Tensors out = make_outputs(in, specs);
+  const OpCall call{op, in, out, current_phase(), current_scope()};
+  notify_begin(call);
+  launch(op, in, out);
+  notify_end(call);
+  mark_written(specs, out);
+  if (recorder) recorder->after(op, in, out);
+  return out;
+}
+
+}  // namespace hg

@@ -1,0 +1,15 @@
+// run(): the only place where op, device, tape and profiler meet.
+#pragma once
+
+#include "tensor/op.h"
+
+namespace hg {
+
+Tensors run(const Op& op, In in);
+inline Tensors run(const Op& op, std::initializer_list<Tensor> in) {
+  return run(op, In(in.begin(), in.size()));
+}
+// The output of an op that has one.
+inline Tensor run_one(const Op& op, std::initializer_list<Tensor> in) { return run(op, in)[0]; }
+
+}  // namespace hg

@@ -1,0 +1,35 @@
+#include "tensor/shape.h"
+
+#include <algorithm>
+
+namespace hg {
+
+void Shape::insert(int axis, std::int64_t d) {
+  push_back(d);
+  std::rotate(dims_.begin() + axis, dims_.begin() + rank_ - 1, dims_.begin() + rank_);
+}
+
+void Shape::erase(int axis) {
+  std::copy(dims_.begin() + axis + 1, dims_.begin() + rank_, dims_.begin() + axis);
+  --rank_;
+}
+
+Shape Shape::contiguous_strides() const {
+  Shape strides = *this;
+  std::int64_t step = 1;
+  for (int i = rank_ - 1; i >= 0; --i) {
+    strides[i] = step;
+    step *= dims_[i];
+  }
+  return strides;
+}
+
+std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
+
+int normalize_axis(int axis, const Shape& shape, std::string_view who) {
+  const int normal = axis < 0 ? axis + shape.rank() : axis;
+  require(normal >= 0 && normal < shape.rank(), who, "axis {} out of range for {}", axis, shape);
+  return normal;
+}
+
+}  // namespace hg

@@ -1,0 +1,35 @@
+// A reference-counted buffer on one device. Its version tells when an op wrote to it in place.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "tensor/device.h"
+
+namespace hg {
+
+class Storage {
+ public:
+  Storage(Device device, std::size_t bytes);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  Device device() const { return device_; }
+  std::uint32_t version() const { return version_.load(std::memory_order_relaxed); }
+  void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  void* data_;
+  std::size_t bytes_;
+  Device device_;
+  std::atomic<std::uint32_t> version_{0};
+};
+
+std::shared_ptr<Storage> make_storage(Device device, std::size_t bytes);
+
+}  // namespace hg
