@@ -1,0 +1,407 @@
+#include "tensor/cpu/gemm.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "tensor/cpu/parallel.h"
+#include "tensor/cpu/vector_math.h"
+
+namespace hg::cpu {
+namespace {
+
+using std::int64_t;
+
+// A register tile of 6 rows by 2 packets (16 registers) or 4 packets (32): the sums, one row of B
+// and one broadcast element of A fill the register file.
+constexpr int kTileRows = 6;
+constexpr int kTilePackets = EIGEN_ARCH_DEFAULT_NUMBER_OF_REGISTERS >= 32 ? 4 : 2;
+template <class T>
+constexpr int kPanel = kTilePackets* kLanes<T>;  // columns of a packed panel of B
+
+template <class T>
+constexpr int64_t kMaxDepth = 1024 / sizeof(T);  // of k at once: a panel of B stays in L1
+constexpr int64_t kRowBlock = 96;                // rows of A and C kept in L2 across blocks of k
+template <class T>
+constexpr int64_t kInnerElements = (128 << 10) / sizeof(T);  // of B kept in L2 for a row block
+template <class T>
+constexpr int64_t kPackElements = (1 << 20) / sizeof(T);  // of B packed before it is used
+
+template <class T>
+constexpr int64_t kLine = 64 / sizeof(T);  // elements of a cache line
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+// k is cut into blocks of equal size (up to rounding), which leaves no short one.
+template <class T>
+int64_t depth_of_block(int64_t k) {
+  return k == 0 ? 1 : ceil_div(k, ceil_div(k, kMaxDepth<T>));
+}
+
+template <class T>
+struct Product {
+  int64_t m, n, k;
+  Matrix<T> a;
+  T* c;
+  int64_t ldc;
+  Epilogue<T> epilogue;
+
+  Product block(int64_t i, int64_t j, int64_t rows, int64_t cols) const {
+    Product p = *this;
+    p.m = rows, p.n = cols;
+    p.a = a.block(i, 0);
+    p.c += i * ldc + j;
+    if (epilogue.bias) p.epilogue.bias += j;
+    if (epilogue.pre) p.epilogue.pre += i * ldc + j;
+    return p;
+  }
+};
+
+template <class T>
+struct Store {  // how the sums over one block of k go into C
+  T alpha;
+  bool accumulate;
+  const T* bias;
+};
+
+// c[rows, packets] from a[rows, k] and the packed b[k, packets].
+template <class T, int rows, int packets>
+void tile(int64_t k, Matrix<T> a, const T* b, T* c, int64_t ldc, Store<T> store) {
+  using P = Packet<T>;
+  constexpr int lanes = kLanes<T>;
+  const P zero = ei::pset1<P>(T{0});
+  P sum[rows][packets];
+  for (int i = 0; i < rows; ++i) {
+    __builtin_prefetch(c + i * ldc, 1);
+    for (int j = 0; j < packets; ++j) sum[i][j] = zero;
+  }
+  const T* upper = a.data;  // two pointers reach six rows by addressing modes alone
+  const T* lower = a.data + 3 * a.row_stride;
+  for (; k > 0; --k, b += packets * lanes, upper += a.col_stride, lower += a.col_stride) {
+    P row[packets];
+    for (int j = 0; j < packets; ++j) row[j] = ei::ploadu<P>(b + j * lanes);
+    for (int i = 0; i < rows; ++i) {
+      const P x = ei::pset1<P>(i < 3 ? upper[i * a.row_stride] : lower[(i - 3) * a.row_stride]);
+      for (int j = 0; j < packets; ++j) sum[i][j] = ei::pmadd(x, row[j], sum[i][j]);
+    }
+  }
+  const P alpha = ei::pset1<P>(store.alpha);
+#pragma GCC unroll 6
+  for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < packets; ++j) {
+      T* out = c + i * ldc + j * lanes;
+      // A separate multiplication could be contracted with the bias in one tile and not in another.
+      P value = ei::pmadd(sum[i][j], alpha, store.accumulate ? ei::ploadu<P>(out) : zero);
+      if (store.bias) value = ei::padd(value, ei::ploadu<P>(store.bias + j * lanes));
+      ei::pstoreu(out, value);
+    }
+  }
+}
+
+template <class T>
+using Tile = void (*)(int64_t, Matrix<T>, const T*, T*, int64_t, Store<T>);
+
+template <class T, int packets = kTilePackets>
+Tile<T> select_tile(int64_t rows, int64_t wanted_packets) {
+  if constexpr (packets > 1) {
+    if (wanted_packets < packets) return select_tile<T, packets - 1>(rows, wanted_packets);
+  }
+  static constexpr Tile<T> by_rows[] = {tile<T, 1, packets>, tile<T, 2, packets>,
+                                        tile<T, 3, packets>, tile<T, 4, packets>,
+                                        tile<T, 5, packets>, tile<T, 6, packets>};
+  return by_rows[rows - 1];
+}
+
+// Columns that do not fill their packets are computed in a full tile aside.
+template <class T>
+void narrow_tile(int64_t rows, int64_t cols, int64_t k, Matrix<T> a, const T* b, T* c, int64_t ldc,
+                 Store<T> store) {
+  constexpr int wide = kPanel<T>;
+  T aside[kTileRows * wide] = {}, bias[wide] = {};
+  if (store.accumulate) {
+    for (int64_t i = 0; i < rows; ++i) std::copy_n(c + i * ldc, cols, aside + i * wide);
+  }
+  if (store.bias) {
+    std::copy_n(store.bias, cols, bias);
+    store.bias = bias;
+  }
+  select_tile<T>(rows, ceil_div(cols, kLanes<T>))(k, a, b, aside, wide, store);
+  for (int64_t i = 0; i < rows; ++i) std::copy_n(aside + i * wide, cols, c + i * ldc);
+}
+
+// One block of k: a[m, k] against packed panels of b[k, n].
+template <class T>
+void multiply_panels(const Product<T>& p, int64_t k, const T* packed, Store<T> store,
+                     int64_t strip_step, Matrix<T> a) {
+  for (int64_t i = 0; i < p.m; i += kTileRows) {
+    const int64_t rows = std::min<int64_t>(kTileRows, p.m - i);
+    const Tile<T> full_tile = select_tile<T>(rows, kTilePackets);
+    const Matrix<T> strip{a.data + i / kTileRows * strip_step, a.row_stride, a.col_stride};
+    for (int64_t j = 0; j < p.n; j += kPanel<T>) {
+      T* c = p.c + i * p.ldc + j;
+      store.bias = store.bias ? p.epilogue.bias + j : nullptr;
+      if (p.n - j >= kPanel<T>)
+        full_tile(k, strip, packed + j * k, c, p.ldc, store);
+      else
+        narrow_tile(rows, p.n - j, k, strip, packed + j * k, c, p.ldc, store);
+    }
+  }
+}
+
+// Copies a[m, k] as strips of [k, kTileRows], the order in which tiles read it.
+template <class T>
+void pack_a(int64_t m, int64_t k, Matrix<T> a, T* out, int64_t strip_step) {
+  constexpr int64_t kAhead = 16;  // the hardware does not foresee steps of a whole row of memory
+  for (int64_t p = 0; p < k; ++p) {
+    const T* column = a.at(0, p);
+    if (p + kAhead < k) {
+      for (int64_t i = 0; i < m; i += kLine<T>) __builtin_prefetch(a.at(i, p + kAhead));
+    }
+    for (int64_t i = 0; i < m; i += kTileRows) {
+      T* to = out + i / kTileRows * strip_step + p * kTileRows;
+      if (a.row_stride == 1 && m - i >= kTileRows) {
+        std::memcpy(to, column + i, kTileRows * sizeof(T));
+      } else {
+        const int64_t rows = std::min<int64_t>(kTileRows, m - i);
+        for (int64_t r = 0; r < rows; ++r) to[r] = column[(i + r) * a.row_stride];
+      }
+    }
+  }
+}
+
+// At most kRowBlock rows of C, blocks [begin, end) of k, which `packed` holds.
+template <class T>
+void multiply_rows(const Product<T>& p, int64_t begin, int64_t end, const T* packed) {
+  const int64_t depth = depth_of_block<T>(p.k);
+  const bool copy_a = p.a.col_stride != 1 && p.n > 2 * kPanel<T>;
+  alignas(64) T a_copy[kRowBlock / kTileRows * (kTileRows * kMaxDepth<T> + kLine<T>)];
+  int64_t at = begin;
+  do {  // once even for k = 0
+    const int64_t count = std::min(depth, end - at);
+    Matrix<T> a = p.a.block(0, at);
+    int64_t strip_step = kTileRows * a.row_stride;
+    if (copy_a) {
+      strip_step = kTileRows * count + kLine<T>;  // else all strips fall in the same cache sets
+      pack_a(p.m, count, a, a_copy, strip_step);
+      a = {a_copy, 1, kTileRows};
+    }
+    const Store<T> store{p.epilogue.alpha, p.epilogue.accumulate || at > 0,
+                         at + count == p.k ? p.epilogue.bias : nullptr};
+    const int64_t inner = round_up(kInnerElements<T> / std::max<int64_t>(1, count), kPanel<T>);
+    for (int64_t j = 0; j < p.n; j += inner) {
+      const Product<T> part = p.block(0, j, p.m, std::min(inner, p.n - j));
+      multiply_panels(part, count, packed + j * count, store, strip_step, a);
+    }
+    packed += round_up(p.n, kLanes<T>) * count;
+    at += count;
+  } while (at < end);
+}
+
+template <class T>
+void apply_gelu(const Product<T>& p) {
+  for (int64_t i = 0; i < p.m; ++i) {
+    T* row = p.c + i * p.ldc;
+    if (p.epilogue.pre) std::copy_n(row, p.n, p.epilogue.pre + i * p.ldc);
+    map(
+        p.n, row, [](auto v) { return vgelu(v); }, row);
+  }
+}
+
+template <class T>
+void multiply(const Product<T>& p, int64_t begin, int64_t end, const T* packed) {
+  for (int64_t i = 0; i < p.m; i += kRowBlock) {
+    const Product<T> rows = p.block(i, 0, std::min(kRowBlock, p.m - i), p.n);
+    multiply_rows(rows, begin, end, packed);
+    if (end == p.k && p.epilogue.gelu) apply_gelu(rows);
+  }
+}
+
+// A panel of any width and strides, padded with zeros to whole packets.
+template <class T>
+void pack_any(int64_t width, int64_t k, Matrix<T> b, T* out) {
+  const int64_t padded = round_up(width, kLanes<T>);
+  for (int64_t p = 0; p < k; ++p, out += padded) {
+    const T* row = b.at(p, 0);
+    for (int64_t j = 0; j < padded; ++j) out[j] = j < width ? row[j * b.col_stride] : T{0};
+  }
+}
+
+// Full panels whose rows lie in order in memory: reads row by row, the order of memory.
+template <class T>
+void pack_row_major(int64_t panels, int64_t k, Matrix<T> b, T* out) {
+  for (int64_t p = 0; p < k; ++p) {
+    for (int64_t j = 0; j < panels; ++j) {
+      std::memcpy(out + (j * k + p) * kPanel<T>, b.at(p, j * kPanel<T>), kPanel<T> * sizeof(T));
+    }
+  }
+}
+
+// A full panel: transposes squares of packets where columns lie in order in memory.
+template <class T>
+void pack_panel(int64_t k, Matrix<T> b, T* out) {
+  constexpr int lanes = kLanes<T>;
+  int64_t p = 0;
+  for (; b.row_stride == 1 && p + lanes <= k; p += lanes) {
+    for (int j = 0; j < kPanel<T>; j += lanes) {
+      ei::PacketBlock<Packet<T>, lanes> square;
+      for (int i = 0; i < lanes; ++i) square.packet[i] = ei::ploadu<Packet<T>>(b.at(p, j + i));
+      ei::ptranspose(square);
+      for (int i = 0; i < lanes; ++i) ei::pstoreu(out + (p + i) * kPanel<T> + j, square.packet[i]);
+    }
+  }
+  pack_any(kPanel<T>, k - p, b.block(p, 0), out + p * kPanel<T>);
+}
+
+// Blocks [begin, end) of k: block by block, panel by panel, [k][columns].
+template <class T>
+void pack_blocks(int64_t n, int64_t k, int64_t begin, int64_t end, Matrix<T> b, T* packed) {
+  const int64_t depth = depth_of_block<T>(k), panels = n / kPanel<T>, rest = n % kPanel<T>;
+  for (int64_t at = begin; at < end; at += depth) {
+    const int64_t count = std::min(depth, end - at);
+    const Matrix<T> block = b.block(at, 0);
+    if (b.col_stride == 1) {
+      pack_row_major(panels, count, block, packed);
+    } else {
+      for (int64_t j = 0; j < panels; ++j) {
+        pack_panel(count, block.block(0, j * kPanel<T>), packed + j * kPanel<T> * count);
+      }
+    }
+    packed += panels * kPanel<T> * count;
+    pack_any(rest, count, block.block(0, panels * kPanel<T>), packed);
+    packed += round_up(rest, kLanes<T>) * count;
+  }
+}
+
+// Columns and depth of B that gemm_serial packs at once.
+template <class T>
+struct PackLimits {
+  int64_t cols, depth;
+
+  PackLimits(int64_t n, int64_t k) {
+    const int64_t block = depth_of_block<T>(k);
+    cols = std::min(round_up(n, kLanes<T>), round_up(kPackElements<T> / block, kPanel<T>));
+    depth = block * std::max<int64_t>(1, kPackElements<T> / (block * std::max<int64_t>(1, cols)));
+  }
+};
+
+// Grows only, so that nothing is allocated in the steady state.
+template <class T>
+T* thread_scratch(int64_t elements) {
+  struct Buffer {
+    T* data = nullptr;
+    int64_t size = 0;
+    ~Buffer() { ::operator delete (data, std::align_val_t{64}); }
+  };
+  thread_local Buffer buffer;
+  if (elements > buffer.size) {
+    ::operator delete (buffer.data, std::align_val_t{64});
+    buffer.data = nullptr, buffer.size = 0;
+    buffer.data = static_cast<T*>(::operator new (elements * sizeof(T), std::align_val_t{64}));
+    buffer.size = elements;
+  }
+  return buffer.data;
+}
+
+struct Grid {
+  int64_t rows, cols;  // parts of C along each side
+};
+
+// The split into at most `workers` parts whose largest one costs least: tiles to compute and the
+// copies of B and A that they need.
+template <class T>
+Grid choose_grid(int64_t m, int64_t n, int64_t workers) {
+  const int64_t strips = ceil_div(m, kTileRows), panels = ceil_div(n, kPanel<T>);
+  Grid best{1, 1};
+  int64_t least = -1;
+  for (int64_t cols = 1; cols <= std::min(workers, panels); ++cols) {
+    const int64_t rows = std::min(workers / cols, strips);
+    const int64_t tall = ceil_div(strips, rows), wide = ceil_div(panels, cols);
+    const int64_t cost = 4 * tall * wide + 2 * wide + tall;
+    if (least < 0 || cost < least) least = cost, best = {rows, cols};
+  }
+  return best;
+}
+
+}  // namespace
+
+template <class T>
+std::int64_t packed_size(std::int64_t n, std::int64_t k) {
+  return round_up(n, kLanes<T>) * k;
+}
+
+template <class T>
+void pack_b(std::int64_t n, std::int64_t k, Matrix<T> b, T* packed) {
+  pack_blocks(n, k, 0, k, b, packed);
+}
+
+template <class T>
+void gemm_packed(std::int64_t m, std::int64_t n, std::int64_t k, Matrix<T> a, const T* packed, T* c,
+                 std::int64_t ldc, const Epilogue<T>& epilogue) {
+  multiply(Product<T>{m, n, k, a, c, ldc, epilogue}, 0, k, packed);
+}
+
+template <class T>
+std::int64_t gemm_scratch(std::int64_t n, std::int64_t k) {
+  const PackLimits<T> limits(n, k);
+  return limits.cols * std::min(limits.depth, k);
+}
+
+template <class T>
+void gemm_serial(std::int64_t m, std::int64_t n, std::int64_t k, Matrix<T> a, Matrix<T> b, T* c,
+                 std::int64_t ldc, T* scratch, const Epilogue<T>& epilogue) {
+  const Product<T> whole{m, n, k, a, c, ldc, epilogue};
+  PackLimits<T> limits(n, k);
+  // Rows of A that are not contiguous are visited anew for each packed part: keep that part short.
+  if (a.col_stride != 1) limits.depth = depth_of_block<T>(k);
+  for (int64_t j = 0; j < n; j += limits.cols) {
+    const Product<T> part = whole.block(0, j, m, std::min(limits.cols, n - j));
+    int64_t begin = 0;
+    do {  // once even for k = 0
+      const int64_t end = std::min(k, begin + limits.depth);
+      pack_blocks(part.n, k, begin, end, b.block(0, j), scratch);
+      multiply(part, begin, end, scratch);
+      begin = end;
+    } while (begin < k);
+  }
+}
+
+template <class T>
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, Matrix<T> a, Matrix<T> b, T* c,
+          std::int64_t ldc, const Epilogue<T>& epilogue) {
+  if (m == 0 || n == 0) return;
+  constexpr int64_t kWorthAThread = 1 << 17;  // multiply-adds, some microseconds
+  const int64_t workers = std::min<int64_t>(threads(), 1 + m * n * k / kWorthAThread);
+  const Grid grid = choose_grid<T>(m, n, workers);
+  const int64_t strips = ceil_div(m, kTileRows), panels = ceil_div(n, kPanel<T>);
+  const Product<T> whole{m, n, k, a, c, ldc, epilogue};
+  parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part) {
+      const int64_t row = part / grid.cols, col = part % grid.cols;
+      const int64_t i0 = row * strips / grid.rows * kTileRows;
+      const int64_t i1 = std::min(m, (row + 1) * strips / grid.rows * kTileRows);
+      const int64_t j0 = col * panels / grid.cols * kPanel<T>;
+      const int64_t j1 = std::min(n, (col + 1) * panels / grid.cols * kPanel<T>);
+      const Product<T> p = whole.block(i0, j0, i1 - i0, j1 - j0);
+      gemm_serial(p.m, p.n, k, p.a, b.block(0, j0), p.c, ldc,
+                  thread_scratch<T>(gemm_scratch<T>(p.n, k)), p.epilogue);
+    }
+  });
+}
+
+#define HG_GEMM(T)                                                                              \
+  template void gemm(std::int64_t, std::int64_t, std::int64_t, Matrix<T>, Matrix<T>, T*,        \
+                     std::int64_t, const Epilogue<T>&);                                         \
+  template void gemm_serial(std::int64_t, std::int64_t, std::int64_t, Matrix<T>, Matrix<T>, T*, \
+                            std::int64_t, T*, const Epilogue<T>&);                              \
+  template void gemm_packed(std::int64_t, std::int64_t, std::int64_t, Matrix<T>, const T*, T*,  \
+                            std::int64_t, const Epilogue<T>&);                                  \
+  template void pack_b(std::int64_t, std::int64_t, Matrix<T>, T*);                              \
+  template std::int64_t gemm_scratch<T>(std::int64_t, std::int64_t);                            \
+  template std::int64_t packed_size<T>(std::int64_t, std::int64_t);
+
+HG_GEMM(float)
+HG_GEMM(double)
+
+}  // namespace hg::cpu

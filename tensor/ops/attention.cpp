@@ -1,0 +1,314 @@
+#include "tensor/ops/attention.h"
+
+#include <cmath>
+
+#include "tensor/cpu/elementwise.h"
+#include "tensor/cpu/gemm.h"
+#include "tensor/cpu/scratch.h"
+#include "tensor/run.h"
+
+namespace hg {
+namespace ops {
+namespace {
+
+namespace ei = Eigen::internal;
+
+struct Sizes {
+  std::int64_t batch, heads, n, m, d;  // n queries, m keys
+  double scale() const { return 1 / std::sqrt(static_cast<double>(d)); }
+  std::uint64_t rows() const { return static_cast<std::uint64_t>(batch * heads * n); }
+  std::uint64_t pairs() const { return rows() * static_cast<std::uint64_t>(m); }
+  std::uint64_t width() const { return static_cast<std::uint64_t>(d); }
+};
+
+Sizes sizes_of(In qkv, std::int64_t heads) {
+  const Shape& q = qkv[0].shape();
+  if (heads > 0) return {q[0], heads, q[1], q[1], q[2] / (3 * heads)};
+  return {q[0], q[1], q[2], qkv[1].shape()[2], q[3]};
+}
+
+// Where the heads of one operand lie: rows of d elements, `row` apart.
+template <class T>
+struct Heads {
+  T* data;
+  std::int64_t batch, head, row;
+  T* at(std::int64_t b, std::int64_t h) const { return data + b * batch + h * head; }
+};
+
+// Operand `which` (q, k, v) of tensors laid out like the forward's inputs.
+template <class T>
+Heads<T> operand(In qkv, std::int64_t heads, const Sizes& s, int which) {
+  const std::int64_t width = s.heads * s.d;
+  if (heads > 0) return {qkv[0].data<T>() + which * width, 3 * width * s.n, s.d, 3 * width};
+  const std::int64_t length = which == 0 ? s.n : s.m;
+  return {qkv[static_cast<std::size_t>(which)].data<T>(), width * length, length * s.d, s.d};
+}
+
+// The output, or its gradient.
+template <class T>
+Heads<T> result(const Tensor& o, std::int64_t heads, const Sizes& s) {
+  const std::int64_t width = s.heads * s.d;
+  if (heads > 0) return {o.data<T>(), width * s.n, s.d, width};
+  return {o.data<T>(), width * s.n, s.n * s.d, s.d};
+}
+
+template <class T>
+cpu::Matrix<T> rows_of(const T* data, std::int64_t row) {
+  return {data, row, 1};
+}
+
+// Score rows held at a time: a block that stays in a core's L2 cache.
+std::int64_t block_rows(const Sizes& s) {
+  constexpr std::int64_t kScores = 40000;
+  return std::clamp<std::int64_t>(kScores / std::max<std::int64_t>(s.m, 1) / 6 * 6, 6, 384);
+}
+
+// Turns raw scores of one row into exp(scale (s - max)); returns the sum and sets the logsumexp.
+template <class T>
+T exponentiate(const Sizes& s, T* row, T& lse) {
+  const T scale = static_cast<T>(s.scale());
+  const T shift = scale * cpu::row_max(s.m, row);
+  const T sum = cpu::exp_sum(s.m, row, scale, shift, row);
+  lse = shift + std::log(sum);
+  return sum;
+}
+
+template <class T>
+struct Forward {
+  Sizes s;
+  Heads<T> q, k, v, o;
+  T* lse;
+
+  // Rows [begin, end) of one (image, head); the division by the sum is left to the output rows.
+  void operator()(std::int64_t b, std::int64_t h, std::int64_t begin, std::int64_t end) const {
+    const cpu::Scratch<T> keys(cpu::packed_size<T>(s.m, s.d)),
+        values(cpu::packed_size<T>(s.d, s.m));
+    cpu::pack_b<T>(s.m, s.d, rows_of<T>(k.at(b, h), k.row).transposed(), keys);
+    cpu::pack_b<T>(s.d, s.m, rows_of<T>(v.at(b, h), v.row), values);
+    const std::int64_t step = block_rows(s);
+    const cpu::Scratch<T> scores(step * s.m);
+    for (std::int64_t i = begin; i < end; i += step)
+      block(b, h, i, std::min(step, end - i), keys, values, scores);
+  }
+
+  void block(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t rows, const T* keys,
+             const T* values, T* scores) const {
+    T* const out = o.at(b, h) + i * o.row;
+    T* const row_lse = lse + (b * s.heads + h) * s.n + i;
+    T sums[384];
+    cpu::gemm_packed<T>(rows, s.m, s.d, rows_of<T>(q.at(b, h) + i * q.row, q.row), keys, scores,
+                        s.m);
+    for (std::int64_t r = 0; r < rows; ++r) sums[r] = exponentiate(s, scores + r * s.m, row_lse[r]);
+    cpu::gemm_packed<T>(rows, s.d, s.m, rows_of<T>(scores, s.m), values, out, o.row);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto inverse = ei::pset1<cpu::Packet<T>>(T{1} / sums[r]);
+      cpu::map(
+          s.d, out + r * o.row, [&](auto x) { return ei::pmul(x, inverse); }, out + r * o.row);
+    }
+  }
+};
+
+template <class T>
+struct Backward {
+  Sizes s;
+  Heads<T> q, k, v, o, grad_o, dq, dk, dv;
+  const T* lse;
+
+  // One (image, head): block by block of rows, adding up dk and dv.
+  void operator()(std::int64_t b, std::int64_t h) const {
+    const cpu::Scratch<T> keys_t(cpu::packed_size<T>(s.m, s.d)),
+        keys(cpu::packed_size<T>(s.d, s.m)), values_t(cpu::packed_size<T>(s.m, s.d));
+    cpu::pack_b<T>(s.m, s.d, rows_of<T>(k.at(b, h), k.row).transposed(), keys_t);
+    cpu::pack_b<T>(s.d, s.m, rows_of<T>(k.at(b, h), k.row), keys);
+    cpu::pack_b<T>(s.m, s.d, rows_of<T>(v.at(b, h), v.row).transposed(), values_t);
+    const std::int64_t step = block_rows(s);
+    const cpu::Scratch<T> p(step * s.m), ds(step * s.m), packed(cpu::gemm_scratch<T>(s.d, step));
+    for (std::int64_t i = 0; i < s.n; i += step) {
+      const std::int64_t rows = std::min(step, s.n - i);
+      const auto q_block = rows_of<T>(q.at(b, h) + i * q.row, q.row);
+      const auto do_block = rows_of<T>(grad_o.at(b, h) + i * grad_o.row, grad_o.row);
+      const cpu::Epilogue<T> add{.accumulate = i > 0};
+      cpu::gemm_packed<T>(rows, s.m, s.d, q_block, keys_t, p, s.m);
+      cpu::gemm_packed<T>(rows, s.m, s.d, do_block, values_t, ds, s.m);
+      for (std::int64_t r = 0; r < rows; ++r) score_row(b, h, i + r, p + r * s.m, ds + r * s.m);
+      const cpu::Matrix<T> p_t{p, 1, s.m}, ds_t{ds, 1, s.m};
+      cpu::gemm_serial<T>(s.m, s.d, rows, p_t, do_block, dv.at(b, h), dv.row, packed, add);
+      cpu::gemm_serial<T>(s.m, s.d, rows, ds_t, q_block, dk.at(b, h), dk.row, packed, add);
+      cpu::gemm_packed<T>(rows, s.d, s.m, rows_of<T>(ds, s.m), keys, dq.at(b, h) + i * dq.row,
+                          dq.row);
+    }
+  }
+
+  // p: raw scores -> weights; ds: do v^T -> p (do v^T - do.o) scale
+  void score_row(std::int64_t b, std::int64_t h, std::int64_t i, T* p, T* ds) const {
+    using P = cpu::Packet<T>;
+    const T dot = cpu::row_sum(
+        s.d, [](auto x, auto y) { return ei::pmul(x, y); },
+        static_cast<const T*>(grad_o.at(b, h) + i * grad_o.row),
+        static_cast<const T*>(o.at(b, h) + i * o.row));
+    const P scale = ei::pset1<P>(static_cast<T>(s.scale())), delta = ei::pset1<P>(dot);
+    const P shift = ei::pset1<P>(-lse[(b * s.heads + h) * s.n + i]);
+    cpu::map(
+        s.m, p, [&](auto x) { return cpu::vexp(ei::pmadd(x, scale, shift)); }, p);
+    cpu::map(
+        s.m, ds, [&](auto g, auto w) { return ei::pmul(ei::pmul(ei::psub(g, delta), w), scale); },
+        ds, p);
+  }
+};
+
+void check_operands(const Op& op, In in, std::int64_t heads) {
+  expect_inputs(op, in, heads > 0 ? 1 : 3);
+  expect_float(op, in);
+  require(heads >= 0, op.name(), "{} heads", heads);
+  expect_rank(op, in, 0, heads > 0 ? 3 : 4);
+  const Shape& q = in[0].shape();
+  if (heads > 0) {
+    require(q[2] > 0 && q[2] % (3 * heads) == 0, op.name(),
+            "{} does not hold q, k and v of {} heads", in[0], heads);
+    return;
+  }
+  expect_rank(op, in, 1, 4);
+  require(q[3] > 0 && in[1].shape()[2] > 0, op.name(), "nothing to attend to: q {}, k {}", q,
+          in[1].shape());
+  expect_shape(op, in, 1, {q[0], q[1], in[1].shape()[2], q[3]});
+  expect_shape(op, in, 2, in[1].shape());
+}
+
+Shape output_shape(In in, std::int64_t heads) {
+  Shape shape = in[0].shape();
+  if (heads > 0) shape[2] /= 3;
+  return shape;
+}
+
+}  // namespace
+
+TensorSpecs Attention::infer(In in) const {
+  check_operands(*this, in, heads);
+  const Sizes s = sizes_of(in, heads);
+  TensorSpec out = in[0].spec(), lse = in[0].spec();
+  out.shape = output_shape(in, heads);
+  lse.shape = {s.batch, s.heads, s.n};
+  return {out, lse};
+}
+
+// scale 1, softmax 5 per score
+CostParts Attention::cost(In in, In out) const {
+  const Sizes s = sizes_of(in, heads);
+  const std::uint64_t product = 2 * s.pairs() * s.width(), third = bytes_of(in) / 3;
+  const std::uint64_t v = heads > 0 ? third : in[2].bytes();
+  return {{"qk", {product, s.pairs(), bytes_of(in) - v, 0}},
+          {"softmax", {0, 5 * s.pairs(), 0, out[1].bytes()}},
+          {"av", {product, 0, v, out[0].bytes()}}};
+}
+
+void Attention::cpu(In in, Out out) const {
+  const Sizes s = sizes_of(in, heads);
+  constexpr std::int64_t kRows = 1536;  // of one head per task: a few blocks share the packed keys
+  const std::int64_t pieces = (s.n + kRows - 1) / kRows;
+  dispatch_float(out[0].dtype(), name(), [&]<class T>() {
+    const Forward<T> forward{s,
+                             operand<T>(in, heads, s, 0),
+                             operand<T>(in, heads, s, 1),
+                             operand<T>(in, heads, s, 2),
+                             result<T>(out[0], heads, s),
+                             out[1].data<T>()};
+    cpu::parallel_for(s.batch * s.heads * pieces, 1, [&](std::int64_t task, std::int64_t) {
+      const std::int64_t head = task / pieces, first = task % pieces * kRows;
+      forward(head / s.heads, head % s.heads, first, std::min(first + kRows, s.n));
+    });
+  });
+}
+
+Tensors Attention::grad(const GradArgs& args) const {
+  Tensors inputs{args.grad_out[0], args.out[0], args.out[1]};
+  inputs.insert(inputs.end(), args.in.begin(), args.in.end());
+  return run(AttentionBackward(heads), inputs);
+}
+
+Samples Attention::samples() {
+  using S = SampleInput;
+  const auto apart = [](const Shape& q, const Shape& k) {
+    return std::vector{S::uniform(q), S::uniform(k), S::uniform(k)};
+  };
+  return {sample(Attention(1), {S::uniform({1, 1, 3})}),
+          sample(Attention(3), {S::uniform({2, 17, 3 * 3 * 5}, -2, 2)}),
+          sample(Attention(1), {S::uniform({1, 197, 9})}),
+          sample(Attention(0), apart({1, 2, 3, 4}, {1, 2, 5, 4})),
+          sample(Attention(0), apart({1, 1, 3, 64}, {1, 1, 197, 64})),
+          sample(Attention(0), apart({0, 2, 3, 4}, {0, 2, 3, 4}))};
+}
+
+TensorSpecs AttentionBackward::infer(In in) const {
+  require(in.size() == (heads > 0 ? 4u : 6u), name(), "expected {} inputs, got {}",
+          heads > 0 ? 4 : 6, in.size());
+  expect_float(*this, in);
+  const In operands = in.subspan(3);
+  check_operands(*this, operands, heads);
+  const Sizes s = sizes_of(operands, heads);
+  expect_shape(*this, in, 0, output_shape(operands, heads));
+  expect_shape(*this, in, 1, in[0].shape());
+  expect_shape(*this, in, 2, {s.batch, s.heads, s.n});
+  TensorSpecs specs;
+  for (const Tensor& t : operands) specs.push_back(t.spec());
+  return specs;
+}
+
+// qk: scores again, dq, dk; softmax: do.o per row, exp(scale s - lse) 3, ds 3; av: do v^T, dv
+CostParts AttentionBackward::cost(In in, In out) const {
+  const In operands = in.subspan(3);
+  const Sizes s = sizes_of(operands, heads);
+  const std::uint64_t product = 2 * s.pairs() * s.width();
+  const std::uint64_t v = heads > 0 ? bytes_of(operands) / 3 : operands[2].bytes();
+  return {{"qk", {3 * product, 0, bytes_of(operands) - v, bytes_of(out) - v}},
+          {"softmax", {0, 6 * s.pairs() + 2 * s.rows() * s.width(), bytes_of(in.first(3)), 0}},
+          {"av", {2 * product, 0, v, v}}};
+}
+
+void AttentionBackward::cpu(In in, Out out) const {
+  const In operands = in.subspan(3);
+  const Sizes s = sizes_of(operands, heads);
+  dispatch_float(in[0].dtype(), name(), [&]<class T>() {
+    const auto input = [&](int which) { return operand<T>(operands, heads, s, which); };
+    const auto output = [&](int which) { return operand<T>(out, heads, s, which); };
+    const Backward<T> backward{s,
+                               input(0),
+                               input(1),
+                               input(2),
+                               result<T>(in[1], heads, s),
+                               result<T>(in[0], heads, s),
+                               output(0),
+                               output(1),
+                               output(2),
+                               in[2].data<T>()};
+    cpu::parallel_for(s.batch * s.heads, 1, [&](std::int64_t head, std::int64_t) {
+      backward(head / s.heads, head % s.heads);
+    });
+  });
+}
+
+Samples AttentionBackward::samples() {
+  using S = SampleInput;
+  const auto apart = [](const Shape& q, const Shape& k, const Shape& rows) {
+    return std::vector{S::uniform(q), S::uniform(q), S::uniform(rows, 5, 6),
+                       S::uniform(q), S::uniform(k), S::uniform(k)};
+  };
+  return {sample(AttentionBackward(3), {S::uniform({2, 17, 15}), S::uniform({2, 17, 15}),
+                                        S::uniform({2, 3, 17}, 2, 3), S::uniform({2, 17, 45})}),
+          sample(AttentionBackward(1), {S::uniform({1, 1, 3}), S::uniform({1, 1, 3}),
+                                        S::uniform({1, 1, 1}), S::uniform({1, 1, 9})}),
+          sample(AttentionBackward(0), apart({1, 2, 3, 4}, {1, 2, 5, 4}, {1, 2, 3})),
+          sample(AttentionBackward(0), apart({1, 1, 197, 16}, {1, 1, 197, 16}, {1, 1, 197}))};
+}
+
+}  // namespace ops
+
+Tensor attention(const Tensor& qkv, std::int64_t heads) {
+  require(heads > 0, "attention", "{} heads", heads);
+  return run_one(ops::Attention(heads), {qkv});
+}
+
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v) {
+  return run_one(ops::Attention(0), {q, k, v});
+}
+
+}  // namespace hg

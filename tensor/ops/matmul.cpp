@@ -1,0 +1,112 @@
+#include "tensor/ops/matmul.h"
+
+#include "tensor/cpu/gemm.h"
+#include "tensor/cpu/parallel.h"
+#include "tensor/cpu/scratch.h"
+#include "tensor/ops/permute.h"
+#include "tensor/ops/view.h"
+#include "tensor/run.h"
+
+namespace hg {
+namespace ops {
+namespace {
+
+// How the call splits into products of m x k by k x n.
+struct Plan {
+  std::int64_t batch, m, k, n;
+  bool shared;  // one b for the whole batch
+};
+
+Plan plan_of(const Tensor& a, const Tensor& b) {
+  Plan plan{a.shape().product(0, a.rank() - 2), a.dim(-2), a.dim(-1), b.dim(-1), b.rank() == 2};
+  if (plan.shared && a.contiguous()) {  // the batch is just more rows
+    plan.m *= plan.batch;
+    plan.batch = 1;
+  }
+  return plan;
+}
+
+template <class T>
+cpu::Matrix<T> matrix_of(const Tensor& t, std::int64_t index) {
+  const std::int64_t block = t.dim(-2) * t.dim(-1);
+  return {t.data<T>() + index * block, t.strides()[t.rank() - 2], t.strides()[t.rank() - 1]};
+}
+
+template <class T>
+void multiply(const Plan& plan, const Tensor& a, const Tensor& b, const Tensor& out) {
+  const auto [batch, m, k, n, shared] = plan;
+  T* const c = out.data<T>();
+  const auto side_b = [&](std::int64_t i) { return matrix_of<T>(b, plan.shared ? 0 : i); };
+  if (batch < cpu::threads()) {
+    for (std::int64_t i = 0; i < batch; ++i)
+      cpu::gemm<T>(m, n, k, matrix_of<T>(a, i), side_b(i), c + i * m * n, n);
+    return;
+  }
+  cpu::parallel_for(batch, 1, [&, m = m, n = n, k = k](std::int64_t i, std::int64_t) {
+    const cpu::Scratch<T> scratch(cpu::gemm_scratch<T>(n, k));
+    cpu::gemm_serial<T>(m, n, k, matrix_of<T>(a, i), side_b(i), c + i * m * n, n, scratch);
+  });
+}
+
+}  // namespace
+
+TensorSpecs Matmul::infer(In in) const {
+  expect_inputs(*this, in, 2);
+  expect_float(*this, in);
+  expect_rank_at_least(*this, in, 0, 2);
+  expect_rank_at_least(*this, in, 1, 2);
+  const Shape &a = in[0].shape(), &b = in[1].shape();
+  const bool leading_fit = b.rank() == 2 || a.slice(0, a.rank() - 2) == b.slice(0, b.rank() - 2);
+  require(leading_fit && a[a.rank() - 1] == b[b.rank() - 2], name(), "cannot multiply {} by {}", a,
+          b);
+  TensorSpec spec = in[0].spec();
+  spec.shape[spec.shape.rank() - 1] = b.back();
+  return {spec};
+}
+
+CostParts Matmul::cost(In in, In out) const {
+  return Cost{.flops_mm = 2 * count(out[0]) * static_cast<std::uint64_t>(in[0].dim(-1)),
+              .flops_ew = 0,
+              .bytes_read = bytes_of(in),
+              .bytes_written = bytes_of(out)};
+}
+
+void Matmul::cpu(In in, Out out) const {
+  dispatch_float(out[0].dtype(), name(),
+                 [&]<class T>() { multiply<T>(plan_of(in[0], in[1]), in[0], in[1], out[0]); });
+}
+
+// da = dy b^T, db = a^T dy; a shared b gets the sum over the batch, which is one product over all
+// rows.
+Tensors Matmul::grad(const GradArgs& args) const {
+  const Tensor &a = args.in[0], &b = args.in[1], &dy = args.grad_out[0];
+  Tensors grads(2);
+  if (args.needs(0)) grads[0] = matmul(dy, transpose(b));
+  if (!args.needs(1)) return grads;
+  if (b.rank() == 2 && a.rank() > 2) {
+    const Tensor rows = reshape(contiguous(a), {a.numel() / a.dim(-1), a.dim(-1)});
+    grads[1] = matmul(transpose(rows), reshape(dy, {dy.numel() / dy.dim(-1), dy.dim(-1)}));
+  } else {
+    grads[1] = matmul(transpose(a), dy);
+  }
+  return grads;
+}
+
+Samples Matmul::samples() {
+  using S = SampleInput;
+  return {sample(Matmul(), {S::uniform({1, 1}), S::uniform({1, 1})}),
+          sample(Matmul(), {S::uniform({3, 197}), S::uniform({197, 5})}),
+          sample(Matmul(), {S::uniform({197, 3}), S::transposed_view({3, 17})}),
+          sample(Matmul(), {S::transposed_view({19, 7}), S::uniform({7, 33})}),
+          sample(Matmul(), {S::transposed_view({2, 3, 4}), S::transposed_view({2, 4, 5})}),
+          sample(Matmul(), {S::uniform({2, 3, 4, 5}), S::uniform({2, 3, 5, 6})}),
+          sample(Matmul(), {S::uniform({3, 2, 4}), S::uniform({4, 5})}),
+          sample(Matmul(), {S::transposed_view({3, 2, 4}), S::transposed_view({4, 5})}),
+          sample(Matmul(), {S::uniform({50, 300}), S::uniform({300, 40})}, 1e-5)};
+}
+
+}  // namespace ops
+
+Tensor matmul(const Tensor& a, const Tensor& b) { return run_one(ops::Matmul(), {a, b}); }
+
+}  // namespace hg
