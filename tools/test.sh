@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Sets up, builds and runs all tests: optimised, under the address and undefined-behaviour
+# sanitizers, and the threading tests under the thread sanitizer. With arguments, only those
+# presets: tools/test.sh cpu
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tools/setup.sh
+presets=("$@")
+((${#presets[@]})) || presets=(cpu asan tsan)
+generator=()
+command -v ninja >/dev/null && generator=(-G Ninja)
+
+for preset in "${presets[@]}"; do
+  echo "== $preset"
+  target=()
+  [[ $preset == tsan ]] && target=(--target threads)
+  cmake --preset "$preset" "${generator[@]}" >/dev/null
+  cmake --build --preset "$preset" --parallel "$(nproc)" "${target[@]}" | tail -n 1
+  ctest --preset "$preset" --parallel "$(nproc)" --progress
+done
