@@ -1,0 +1,51 @@
+// y = x + b and y = x * b, where b has the trailing axes of x and is repeated over the leading
+// ones; and the sum over leading axes, which is the gradient of b (and of a linear layer's bias).
+#pragma once
+
+#include "tensor/op.h"
+
+namespace hg {
+namespace ops {
+
+class Broadcast final : public OpOf<Broadcast> {
+ public:
+  enum class Kind { add, mul };
+  explicit Broadcast(Kind kind) : kind(kind) {}
+
+  std::string_view name() const override;
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;
+  void cpu(In in, Out out) const override;
+  Tensors grad(const GradArgs& args) const override;
+  Saved saved() const override;
+  static Samples samples();
+
+  const Kind kind;
+};
+
+// inputs x or, for the sum of a product, x and z of equal shape
+class SumLeading final : public OpOf<SumLeading> {
+ public:
+  explicit SumLeading(int trailing_rank, bool product = false)
+      : trailing_rank(trailing_rank), product(product) {}
+
+  std::string_view name() const override { return "sum_leading"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;
+  void cpu(In in, Out out) const override;
+  Tensors grad(const GradArgs& args) const override;
+  Saved saved() const override;
+  static Samples samples();
+
+  const int trailing_rank;  // axes that remain
+  const bool product;
+};
+
+}  // namespace ops
+
+Tensor add_leading(const Tensor& x, const Tensor& b);
+Tensor mul_leading(const Tensor& x, const Tensor& b);
+Tensor sum_leading(const Tensor& x, int trailing_rank);
+Tensor dot_leading(const Tensor& x, const Tensor& z, int trailing_rank);  // sums x * z
+
+}  // namespace hg

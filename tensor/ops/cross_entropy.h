@@ -1,0 +1,52 @@
+// cross_entropy of logits against labels: loss = sum over rows of -sum_j t_j log softmax(x)_j, over
+// a denominator; t = (1 - e) onehot(label) + e / C with label smoothing e.
+#pragma once
+
+#include "tensor/op.h"
+
+namespace hg {
+namespace ops {
+
+struct CrossEntropyOptions {
+  double label_smoothing = 0;    // e, in [0, 1)
+  std::int64_t denominator = 0;  // 0: the rows; a group's loss is divided by the whole batch's rows
+};
+
+// inputs logits [B,C], labels i64 [B]; outputs loss [1] and the auxiliary logsumexp [B] of each row
+class CrossEntropy final : public OpOf<CrossEntropy> {
+ public:
+  explicit CrossEntropy(const CrossEntropyOptions& options) : options(options) {}
+
+  std::string_view name() const override { return "cross_entropy"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;
+  void cpu(In in, Out out) const override;
+  Tensors grad(const GradArgs& args) const override;
+  Saved saved() const override { return {.in = {0, 1}, .out = {1}}; }
+  Indices auxiliary_outputs() const override { return {1}; }
+  static Samples samples();
+
+  const CrossEntropyOptions options;
+};
+
+// inputs dy [1], logits, labels, logsumexp
+class CrossEntropyBackward final : public NonDifferentiable<CrossEntropyBackward> {
+ public:
+  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
+  explicit CrossEntropyBackward(const CrossEntropyOptions& options) : options(options) {}
+
+  std::string_view name() const override { return "cross_entropy_backward"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;
+  void cpu(In in, Out out) const override;
+  static Samples samples();
+
+  const CrossEntropyOptions options;
+};
+
+}  // namespace ops
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0,
+                     std::int64_t denominator = 0);
+
+}  // namespace hg
