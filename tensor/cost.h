@@ -5,7 +5,9 @@
 // else, by this table per element of the row or array worked on:
 //   add, sub, mul, div, scale, bias, exp, log, sqrt, tanh, square, abs, relu 1; elu+1, clamp 2;
 //   sigmoid 4; gelu 5; softmax, log-softmax 5; layer norm 7; L2-normalise 4; logsumexp 4;
-//   cross-entropy 6; AdamW 14; SGD 3, with momentum 5; their gradients stand beside each op.
+//   cross-entropy 6; dropout 1; scatter-add 1 per element added; AdamW 14; SGD 4, with momentum 6,
+//   Nesterov 8 (weight decay included); gradient norm 2; these three add 1 per further gradient of
+//   a parameter, the optimizers 1 if they scale it; gradients of the rest stand beside each op.
 // Work done once per row or once per call (1/n, sqrt(var + eps), log of a row's sum) isn't counted,
 // nor is the generation of random bits. Each op's reference, run on a counting scalar, must give
 // the op's figure exactly.

@@ -7,6 +7,8 @@
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/vector_math.h"
 
+#pragma GCC diagnostic ignored "-Wignored-attributes"  // packets as template arguments
+
 namespace hg::cpu {
 namespace {
 
@@ -26,7 +28,6 @@ template <class T>
 constexpr int64_t kInnerElements = (128 << 10) / sizeof(T);  // of B kept in L2 for a row block
 template <class T>
 constexpr int64_t kPackElements = (1 << 20) / sizeof(T);  // of B packed before it is used
-
 template <class T>
 constexpr int64_t kLine = 64 / sizeof(T);  // elements of a cache line
 
@@ -92,7 +93,7 @@ void tile(int64_t k, Matrix<T> a, const T* b, T* c, int64_t ldc, Store<T> store)
 #pragma GCC unroll 4
     for (int j = 0; j < packets; ++j) {
       T* out = c + i * ldc + j * lanes;
-      // A separate multiplication could be contracted with the bias in one tile and not in another.
+      // A bare product could be contracted with the bias in one tile and not in another.
       P value = ei::pmadd(sum[i][j], alpha, store.accumulate ? ei::ploadu<P>(out) : zero);
       if (store.bias) value = ei::padd(value, ei::ploadu<P>(store.bias + j * lanes));
       ei::pstoreu(out, value);
@@ -131,21 +132,22 @@ void narrow_tile(int64_t rows, int64_t cols, int64_t k, Matrix<T> a, const T* b,
   for (int64_t i = 0; i < rows; ++i) std::copy_n(aside + i * wide, cols, c + i * ldc);
 }
 
-// One block of k: a[m, k] against packed panels of b[k, n].
+// One block of k: strips of kTileRows rows of A, `strip_step` apart, against packed panels of B.
 template <class T>
-void multiply_panels(const Product<T>& p, int64_t k, const T* packed, Store<T> store,
-                     int64_t strip_step, Matrix<T> a) {
-  for (int64_t i = 0; i < p.m; i += kTileRows) {
+void multiply_panels(const Product<T>& p, int64_t k, Matrix<T> strip, int64_t strip_step,
+                     const T* packed, Store<T> store) {
+  const T* bias = store.bias;
+  for (int64_t i = 0; i < p.m; i += kTileRows, strip.data += strip_step) {
     const int64_t rows = std::min<int64_t>(kTileRows, p.m - i);
     const Tile<T> full_tile = select_tile<T>(rows, kTilePackets);
-    const Matrix<T> strip{a.data + i / kTileRows * strip_step, a.row_stride, a.col_stride};
     for (int64_t j = 0; j < p.n; j += kPanel<T>) {
       T* c = p.c + i * p.ldc + j;
-      store.bias = store.bias ? p.epilogue.bias + j : nullptr;
-      if (p.n - j >= kPanel<T>)
+      if (bias) store.bias = bias + j;
+      if (p.n - j >= kPanel<T>) {
         full_tile(k, strip, packed + j * k, c, p.ldc, store);
-      else
+      } else {
         narrow_tile(rows, p.n - j, k, strip, packed + j * k, c, p.ldc, store);
+      }
     }
   }
 }
@@ -153,33 +155,41 @@ void multiply_panels(const Product<T>& p, int64_t k, const T* packed, Store<T> s
 // Copies a[m, k] as strips of [k, kTileRows], the order in which tiles read it.
 template <class T>
 void pack_a(int64_t m, int64_t k, Matrix<T> a, T* out, int64_t strip_step) {
-  constexpr int64_t kAhead = 16;  // the hardware does not foresee steps of a whole row of memory
-  for (int64_t p = 0; p < k; ++p) {
-    const T* column = a.at(0, p);
-    if (p + kAhead < k) {
-      for (int64_t i = 0; i < m; i += kLine<T>) __builtin_prefetch(a.at(i, p + kAhead));
-    }
-    for (int64_t i = 0; i < m; i += kTileRows) {
-      T* to = out + i / kTileRows * strip_step + p * kTileRows;
-      if (a.row_stride == 1 && m - i >= kTileRows) {
-        std::memcpy(to, column + i, kTileRows * sizeof(T));
-      } else {
-        const int64_t rows = std::min<int64_t>(kTileRows, m - i);
-        for (int64_t r = 0; r < rows; ++r) to[r] = column[(i + r) * a.row_stride];
+  constexpr int64_t together = 16;  // steps of k whose lines stay in L1 until all strips are done
+  for (int64_t begin = 0; begin < k; begin += together) {
+    const int64_t end = std::min(k, begin + together);
+    T* strip = out;
+    for (int64_t i = 0; i < m; i += kTileRows, strip += strip_step) {
+      const int64_t rows = std::min<int64_t>(kTileRows, m - i);
+      for (int64_t p = begin; p < end; ++p) {
+        const T* from = a.at(i, p);
+        T* to = strip + p * kTileRows;
+        __builtin_prefetch(from + together * a.col_stride);  // no hardware foresees such steps
+        if (a.row_stride == 1 && rows == kTileRows) {
+          std::memcpy(to, from, kTileRows * sizeof(T));
+        } else {
+          for (int64_t r = 0; r < rows; ++r) to[r] = from[r * a.row_stride];
+        }
       }
     }
   }
 }
 
-// At most kRowBlock rows of C, blocks [begin, end) of k, which `packed` holds.
+// A is read in place unless the steps along k are long and paid for many times.
+template <class T>
+bool worth_copying_a(const Product<T>& p) {
+  const bool beyond_cache = p.k * p.a.col_stride > 2 * kInnerElements<T>;
+  return p.a.col_stride != 1 && p.n > (beyond_cache ? 2 : 4) * kPanel<T>;
+}
+
+// At most kRowBlock rows of C and the part [begin, end) of k, which `packed` holds.
 template <class T>
 void multiply_rows(const Product<T>& p, int64_t begin, int64_t end, const T* packed) {
-  const int64_t depth = depth_of_block<T>(p.k);
-  const bool copy_a = p.a.col_stride != 1 && p.n > 2 * kPanel<T>;
   alignas(64) T a_copy[kRowBlock / kTileRows * (kTileRows * kMaxDepth<T> + kLine<T>)];
+  const bool copy_a = worth_copying_a(p);
   int64_t at = begin;
   do {  // once even for k = 0
-    const int64_t count = std::min(depth, end - at);
+    const int64_t count = std::min(depth_of_block<T>(p.k), end - at);
     Matrix<T> a = p.a.block(0, at);
     int64_t strip_step = kTileRows * a.row_stride;
     if (copy_a) {
@@ -187,12 +197,12 @@ void multiply_rows(const Product<T>& p, int64_t begin, int64_t end, const T* pac
       pack_a(p.m, count, a, a_copy, strip_step);
       a = {a_copy, 1, kTileRows};
     }
-    const Store<T> store{p.epilogue.alpha, p.epilogue.accumulate || at > 0,
-                         at + count == p.k ? p.epilogue.bias : nullptr};
     const int64_t inner = round_up(kInnerElements<T> / std::max<int64_t>(1, count), kPanel<T>);
     for (int64_t j = 0; j < p.n; j += inner) {
       const Product<T> part = p.block(0, j, p.m, std::min(inner, p.n - j));
-      multiply_panels(part, count, packed + j * count, store, strip_step, a);
+      const Store<T> store{p.epilogue.alpha, p.epilogue.accumulate || at > 0,
+                           at + count == p.k ? part.epilogue.bias : nullptr};
+      multiply_panels(part, count, a, strip_step, packed + j * count, store);
     }
     packed += round_up(p.n, kLanes<T>) * count;
     at += count;
@@ -228,7 +238,7 @@ void pack_any(int64_t width, int64_t k, Matrix<T> b, T* out) {
   }
 }
 
-// Full panels whose rows lie in order in memory: reads row by row, the order of memory.
+// Full panels of a row-major B, read in the order of memory.
 template <class T>
 void pack_row_major(int64_t panels, int64_t k, Matrix<T> b, T* out) {
   for (int64_t p = 0; p < k; ++p) {
@@ -238,12 +248,12 @@ void pack_row_major(int64_t panels, int64_t k, Matrix<T> b, T* out) {
   }
 }
 
-// A full panel: transposes squares of packets where columns lie in order in memory.
+// A full panel of a column-major B, by transposing squares of packets.
 template <class T>
-void pack_panel(int64_t k, Matrix<T> b, T* out) {
+void pack_column_major(int64_t k, Matrix<T> b, T* out) {
   constexpr int lanes = kLanes<T>;
   int64_t p = 0;
-  for (; b.row_stride == 1 && p + lanes <= k; p += lanes) {
+  for (; p + lanes <= k; p += lanes) {
     for (int j = 0; j < kPanel<T>; j += lanes) {
       ei::PacketBlock<Packet<T>, lanes> square;
       for (int i = 0; i < lanes; ++i) square.packet[i] = ei::ploadu<Packet<T>>(b.at(p, j + i));
@@ -254,29 +264,29 @@ void pack_panel(int64_t k, Matrix<T> b, T* out) {
   pack_any(kPanel<T>, k - p, b.block(p, 0), out + p * kPanel<T>);
 }
 
-// Blocks [begin, end) of k: block by block, panel by panel, [k][columns].
+// The part [begin, end) of k: block by block, panel by panel, [k][columns].
 template <class T>
-void pack_blocks(int64_t n, int64_t k, int64_t begin, int64_t end, Matrix<T> b, T* packed) {
-  const int64_t depth = depth_of_block<T>(k), panels = n / kPanel<T>, rest = n % kPanel<T>;
+void pack_part(int64_t n, int64_t k, int64_t begin, int64_t end, Matrix<T> b, T* packed) {
+  constexpr int wide = kPanel<T>;
+  const int64_t depth = depth_of_block<T>(k), panels = n / wide, rest = n % wide;
   for (int64_t at = begin; at < end; at += depth) {
     const int64_t count = std::min(depth, end - at);
     const Matrix<T> block = b.block(at, 0);
-    if (b.col_stride == 1) {
-      pack_row_major(panels, count, block, packed);
-    } else {
-      for (int64_t j = 0; j < panels; ++j) {
-        pack_panel(count, block.block(0, j * kPanel<T>), packed + j * kPanel<T> * count);
-      }
+    if (b.col_stride == 1) pack_row_major(panels, count, block, packed);
+    for (int64_t j = 0; j < panels; ++j, packed += wide * count) {
+      if (b.col_stride == 1) continue;
+      if (b.row_stride == 1)
+        pack_column_major(count, block.block(0, j * wide), packed);
+      else
+        pack_any(wide, count, block.block(0, j * wide), packed);
     }
-    packed += panels * kPanel<T> * count;
-    pack_any(rest, count, block.block(0, panels * kPanel<T>), packed);
+    pack_any(rest, count, block.block(0, panels * wide), packed);
     packed += round_up(rest, kLanes<T>) * count;
   }
 }
 
-// Columns and depth of B that gemm_serial packs at once.
 template <class T>
-struct PackLimits {
+struct PackLimits {  // columns and depth of B that gemm_serial packs at once
   int64_t cols, depth;
 
   PackLimits(int64_t n, int64_t k) {
@@ -292,12 +302,12 @@ T* thread_scratch(int64_t elements) {
   struct Buffer {
     T* data = nullptr;
     int64_t size = 0;
-    ~Buffer() { ::operator delete (data, std::align_val_t{64}); }
+    void free() { ::operator delete (data, std::align_val_t{64}), data = nullptr, size = 0; }
+    ~Buffer() { free(); }
   };
   thread_local Buffer buffer;
   if (elements > buffer.size) {
-    ::operator delete (buffer.data, std::align_val_t{64});
-    buffer.data = nullptr, buffer.size = 0;
+    buffer.free();
     buffer.data = static_cast<T*>(::operator new (elements * sizeof(T), std::align_val_t{64}));
     buffer.size = elements;
   }
@@ -308,11 +318,9 @@ struct Grid {
   int64_t rows, cols;  // parts of C along each side
 };
 
-// The split into at most `workers` parts whose largest one costs least: tiles to compute and the
-// copies of B and A that they need.
-template <class T>
-Grid choose_grid(int64_t m, int64_t n, int64_t workers) {
-  const int64_t strips = ceil_div(m, kTileRows), panels = ceil_div(n, kPanel<T>);
+// The split into at most `workers` parts whose largest one costs least, counting its tiles, the
+// panels it packs and the strips it reads.
+Grid choose_grid(int64_t strips, int64_t panels, int64_t workers) {
   Grid best{1, 1};
   int64_t least = -1;
   for (int64_t cols = 1; cols <= std::min(workers, panels); ++cols) {
@@ -333,7 +341,7 @@ std::int64_t packed_size(std::int64_t n, std::int64_t k) {
 
 template <class T>
 void pack_b(std::int64_t n, std::int64_t k, Matrix<T> b, T* packed) {
-  pack_blocks(n, k, 0, k, b, packed);
+  pack_part(n, k, 0, k, b, packed);
 }
 
 template <class T>
@@ -353,14 +361,14 @@ void gemm_serial(std::int64_t m, std::int64_t n, std::int64_t k, Matrix<T> a, Ma
                  std::int64_t ldc, T* scratch, const Epilogue<T>& epilogue) {
   const Product<T> whole{m, n, k, a, c, ldc, epilogue};
   PackLimits<T> limits(n, k);
-  // Rows of A that are not contiguous are visited anew for each packed part: keep that part short.
+  // Each row block walks A over the whole packed depth, which must be short if rows lie apart.
   if (a.col_stride != 1) limits.depth = depth_of_block<T>(k);
   for (int64_t j = 0; j < n; j += limits.cols) {
     const Product<T> part = whole.block(0, j, m, std::min(limits.cols, n - j));
     int64_t begin = 0;
     do {  // once even for k = 0
       const int64_t end = std::min(k, begin + limits.depth);
-      pack_blocks(part.n, k, begin, end, b.block(0, j), scratch);
+      pack_part(part.n, k, begin, end, b.block(0, j), scratch);
       multiply(part, begin, end, scratch);
       begin = end;
     } while (begin < k);
@@ -371,22 +379,20 @@ template <class T>
 void gemm(std::int64_t m, std::int64_t n, std::int64_t k, Matrix<T> a, Matrix<T> b, T* c,
           std::int64_t ldc, const Epilogue<T>& epilogue) {
   if (m == 0 || n == 0) return;
-  constexpr int64_t kWorthAThread = 1 << 17;  // multiply-adds, some microseconds
+  constexpr int64_t kWorthAThread = 1 << 17;  // multiply-adds: a few microseconds
   const int64_t workers = std::min<int64_t>(threads(), 1 + m * n * k / kWorthAThread);
-  const Grid grid = choose_grid<T>(m, n, workers);
   const int64_t strips = ceil_div(m, kTileRows), panels = ceil_div(n, kPanel<T>);
+  const Grid grid = choose_grid(strips, panels, workers);
   const Product<T> whole{m, n, k, a, c, ldc, epilogue};
-  parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t part = begin; part < end; ++part) {
-      const int64_t row = part / grid.cols, col = part % grid.cols;
-      const int64_t i0 = row * strips / grid.rows * kTileRows;
-      const int64_t i1 = std::min(m, (row + 1) * strips / grid.rows * kTileRows);
-      const int64_t j0 = col * panels / grid.cols * kPanel<T>;
-      const int64_t j1 = std::min(n, (col + 1) * panels / grid.cols * kPanel<T>);
-      const Product<T> p = whole.block(i0, j0, i1 - i0, j1 - j0);
-      gemm_serial(p.m, p.n, k, p.a, b.block(0, j0), p.c, ldc,
-                  thread_scratch<T>(gemm_scratch<T>(p.n, k)), p.epilogue);
-    }
+  parallel_for(grid.rows * grid.cols, 1, [&](int64_t part, int64_t) {
+    const int64_t row = part / grid.cols, col = part % grid.cols;
+    const int64_t i = row * strips / grid.rows * kTileRows;
+    const int64_t j = col * panels / grid.cols * kPanel<T>;
+    const int64_t i_end = std::min(m, (row + 1) * strips / grid.rows * kTileRows);
+    const int64_t j_end = std::min(n, (col + 1) * panels / grid.cols * kPanel<T>);
+    const Product<T> p = whole.block(i, j, i_end - i, j_end - j);
+    gemm_serial(p.m, p.n, k, p.a, b.block(0, j), p.c, ldc,
+                thread_scratch<T>(gemm_scratch<T>(p.n, k)), p.epilogue);
   });
 }
 

@@ -4,7 +4,12 @@
 // lane.
 #pragma once
 
+// GCC 12 warns of its own AVX-512 intrinsics (its bug 105593).
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <Eigen/Core>
+#pragma GCC diagnostic pop
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -183,6 +188,7 @@ EIGEN_ALWAYS_INLINE void store_partly(T* y, std::int64_t count, Packet<T> p) {
 
 // y[i] = f(x[i]...) for i < n, f on packets: map(n, y, f, a, b) runs y = f(a, b). y may be an
 // input.
+// f writes a product plus a sum as pmadd: the compiler may contract pmul and padd, or may not.
 template <class T, class F, class... In>
 void map(std::int64_t n, T* y, F f, const In*... x) {
   std::int64_t i = 0;

@@ -65,6 +65,7 @@ TensorSpecs Matmul::infer(In in) const {
 }
 
 CostParts Matmul::cost(In in, In out) const {
+  if (count(out[0]) == 0) return Cost{};  // no output: nothing is read
   return Cost{.flops_mm = 2 * count(out[0]) * static_cast<std::uint64_t>(in[0].dim(-1)),
               .flops_ew = 0,
               .bytes_read = bytes_of(in),
@@ -102,6 +103,8 @@ Samples Matmul::samples() {
           sample(Matmul(), {S::uniform({2, 3, 4, 5}), S::uniform({2, 3, 5, 6})}),
           sample(Matmul(), {S::uniform({3, 2, 4}), S::uniform({4, 5})}),
           sample(Matmul(), {S::transposed_view({3, 2, 4}), S::transposed_view({4, 5})}),
+          sample(Matmul(), {S::uniform({0, 4}), S::uniform({4, 5})}),
+          sample(Matmul(), {S::uniform({2, 3, 0}), S::uniform({2, 0, 5})}),
           sample(Matmul(), {S::uniform({50, 300}), S::uniform({300, 40})}, 1e-5)};
 }
 

@@ -1,0 +1,33 @@
+// dropout: y = x mask / (1 - p). The mask is drawn anew from the stream wherever it is needed and
+// never stored: element i is kept if draw first + i is not below p, on any device and any thread.
+#pragma once
+
+#include "tensor/op.h"
+#include "tensor/random.h"
+
+namespace hg {
+namespace ops {
+
+class Dropout final : public OpOf<Dropout> {
+ public:
+  Dropout(double probability, std::uint64_t key, std::uint64_t first)
+      : probability(probability), key(key), first(first) {}
+
+  std::string_view name() const override { return "dropout"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;
+  void cpu(In in, Out out) const override;
+  Tensors grad(const GradArgs& args) const override;
+  Saved saved() const override { return {.in = {}, .out = {}}; }
+  static Samples samples();
+
+  const double probability;        // of an element to become 0; in [0, 1)
+  const std::uint64_t key, first;  // of the stream, and the position of the first draw
+};
+
+}  // namespace ops
+
+// Takes one draw per element from the stream; p = 0 returns x itself.
+Tensor dropout(const Tensor& x, double p, RandomStream& stream);
+
+}  // namespace hg

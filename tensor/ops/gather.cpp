@@ -1,0 +1,182 @@
+#include "tensor/ops/gather.h"
+
+#include <algorithm>
+
+#include "tensor/cpu/elementwise.h"
+#include "tensor/run.h"
+
+namespace hg {
+namespace ops {
+namespace {
+
+// Both forms as one: `images` tables of `rows` rows, of each `picks` rows are named by ids. A table
+// shared by all ids is one image.
+struct Layout {
+  std::int64_t images, rows, picks, width;
+};
+
+Layout layout_of(const Tensor& x, const Tensor& ids) {
+  const std::int64_t images = x.rank() == 3 ? x.dim(0) : 1;
+  return {images, x.dim(-2), ids.numel() / std::max<std::int64_t>(images, 1), x.dim(-1)};
+}
+
+void check_ids(const Op& op, const Tensor& ids, std::int64_t rows) {
+  const std::int64_t* id = ids.data<std::int64_t>();
+  for (std::int64_t i = 0; i < ids.numel(); ++i)
+    require(id[i] >= 0 && id[i] < rows, op.name(),
+            "id {} at position {} of {} out of range: {} rows", id[i], i, ids, rows);
+}
+
+std::uint64_t distinct_rows(const Layout& at, const std::int64_t* ids) {
+  CachedVector<char> seen(static_cast<std::size_t>(at.images * at.rows), 0);
+  std::uint64_t distinct = 0;
+  for (std::int64_t i = 0; i < at.images * at.picks; ++i) {
+    char& row = seen[static_cast<std::size_t>(i / at.picks * at.rows + ids[i])];
+    distinct += row == 0;
+    row = 1;
+  }
+  return distinct;
+}
+
+constexpr std::int64_t kColumns = 64;
+
+// Adds columns [0, columns) of the picked rows into y, one row after the other.
+template <class T>
+void scatter_columns(const Layout& at, const std::int64_t* ids, std::int64_t columns, const T* x,
+                     T* y) {
+  namespace ei = Eigen::internal;
+  for (std::int64_t r = 0; r < at.rows; ++r) std::fill_n(y + r * at.width, columns, T{0});
+  for (std::int64_t i = 0; i < at.picks; ++i) {
+    T* const sum = y + ids[i] * at.width;
+    cpu::map(
+        columns, sum, [](auto a, auto b) { return ei::padd(a, b); }, sum, x + i * at.width);
+  }
+}
+
+}  // namespace
+
+TensorSpecs GatherRows::infer(In in) const {
+  expect_inputs(*this, in, 2);
+  const Tensor &x = in[0], &ids = in[1];
+  expect_dtype(*this, in, 1, DType::i64);
+  require(x.rank() == 2 || x.rank() == 3, name(), "input 0 must have 2 or 3 axes, got {}", x);
+  require(x.rank() == 2 ? ids.rank() < Shape::kMaxRank : ids.rank() == 2 && ids.dim(0) == x.dim(0),
+          name(), "ids {} do not fit {}", ids, x);
+  TensorSpec spec = x.spec();
+  spec.shape = ids.shape();
+  spec.shape.push_back(x.dim(-1));
+  return {spec};
+}
+
+// a row named twice is read once
+CostParts GatherRows::cost(In in, In out) const {
+  const Layout at = layout_of(in[0], in[1]);
+  const std::uint64_t row_bytes = static_cast<std::uint64_t>(at.width) * size_of(in[0].dtype());
+  const std::uint64_t rows = distinct_rows(at, in[1].data<std::int64_t>());
+  return Cost{.bytes_read = rows * row_bytes + in[1].bytes(), .bytes_written = bytes_of(out)};
+}
+
+void GatherRows::cpu(In in, Out out) const {
+  const Layout at = layout_of(in[0], in[1]);
+  check_ids(*this, in[1], at.rows);
+  const std::int64_t* ids = in[1].data<std::int64_t>();
+  dispatch_any(in[0].dtype(), [&]<class T>() {
+    const T* x = in[0].data<T>();
+    T* y = out[0].data<T>();
+    cpu::parallel_for(at.images * at.picks, cpu::row_grain(at.width),
+                      [&](std::int64_t begin, std::int64_t end) {
+                        for (std::int64_t i = begin; i < end; ++i) {
+                          const std::int64_t row = i / at.picks * at.rows + ids[i];
+                          std::copy_n(x + row * at.width, at.width, y + i * at.width);
+                        }
+                      });
+  });
+}
+
+Tensors GatherRows::grad(const GradArgs& args) const {
+  using Form = ScatterAddRows::Form;
+  const Tensor& x = args.in[0];
+  const ScatterAddRows scatter(x.dim(-2), x.rank() == 3 ? Form::per_image : Form::table);
+  return {run_one(scatter, {args.grad_out[0], args.in[1]}), Tensor()};
+}
+
+Samples GatherRows::samples() {
+  using S = SampleInput;
+  return {sample(GatherRows(), {S::uniform({197, 3}), S::integers({1}, 197)}),
+          sample(GatherRows(), {S::uniform({5, 70}), S::integers({3, 2, 4}, 5)}),
+          sample(GatherRows(), {S::uniform({3, 2}), S::integers({}, 3)}),
+          sample(GatherRows(), {S::uniform({2, 197, 3}), S::integers({2, 50}, 197)}),
+          sample(GatherRows(), {S::uniform({3, 4, 130}), S::integers({3, 9}, 4)}),
+          sample(GatherRows(), {S::uniform({1, 1, 1}), S::integers({1, 1}, 1)}),
+          sample(GatherRows(), {S::uniform({2, 3, 4}), S::integers({2, 0}, 3)}),
+          sample(GatherRows(), {S::uniform({3, 0}), S::integers({2}, 3)}),
+          sample(GatherRows(), {S::integers({6, 2}, 100), S::integers({4}, 6)})};
+}
+
+TensorSpecs ScatterAddRows::infer(In in) const {
+  expect_inputs(*this, in, 2);
+  const Tensor &src = in[0], &ids = in[1];
+  expect_float(*this, in.first(1));
+  expect_dtype(*this, in, 1, DType::i64);
+  require(rows >= 0, name(), "negative number of rows: {}", rows);
+  require(src.rank() > 0 && src.shape().slice(0, src.rank() - 1) == ids.shape(), name(),
+          "ids {} do not fit {}", ids, src);
+  TensorSpec spec = src.spec();
+  spec.shape = {rows, src.dim(-1)};
+  if (form == Form::per_image) {
+    expect_rank(*this, in, 0, 3);
+    spec.shape.insert(0, src.dim(0));
+  }
+  return {spec};
+}
+
+// one addition per element of src
+CostParts ScatterAddRows::cost(In in, In out) const {
+  return elementwise_cost(in, out, count(in[0]));
+}
+
+void ScatterAddRows::cpu(In in, Out out) const {
+  check_ids(*this, in[1], rows);
+  const Layout at = layout_of(out[0], in[1]);
+  const std::int64_t blocks = (at.width + kColumns - 1) / kColumns;
+  dispatch_float(in[0].dtype(), name(), [&]<class T>() {
+    cpu::parallel_for(at.images * blocks, 1, [&](std::int64_t chunk, std::int64_t) {
+      const std::int64_t image = chunk / blocks, column = chunk % blocks * kColumns;
+      scatter_columns(at, in[1].data<std::int64_t>() + image * at.picks,
+                      std::min(kColumns, at.width - column),
+                      in[0].data<T>() + image * at.picks * at.width + column,
+                      out[0].data<T>() + image * at.rows * at.width + column);
+    });
+  });
+}
+
+Tensors ScatterAddRows::grad(const GradArgs& args) const {
+  return {gather_rows(args.grad_out[0], args.in[1]), Tensor()};
+}
+
+Samples ScatterAddRows::samples() {
+  using S = SampleInput;
+  const auto table = [](std::int64_t rows) { return ScatterAddRows(rows, Form::table); };
+  const auto images = [](std::int64_t rows) { return ScatterAddRows(rows, Form::per_image); };
+  return {sample(table(197), {S::uniform({3, 2}), S::integers({3}, 197)}),
+          sample(table(4), {S::uniform({5, 7, 130}), S::integers({5, 7}, 4)}),
+          sample(table(2), {S::uniform({1}), S::integers({}, 2)}),
+          sample(table(3), {S::uniform({0, 5}), S::integers({0}, 3)}),
+          sample(images(197), {S::uniform({2, 50, 3}), S::integers({2, 50}, 197)}),
+          sample(images(4), {S::uniform({3, 9, 70}), S::integers({3, 9}, 4)}),
+          sample(images(1), {S::uniform({1, 197, 1}), S::integers({1, 197}, 1)})};
+}
+
+}  // namespace ops
+
+Tensor gather_rows(const Tensor& x, const Tensor& ids) {
+  return run_one(ops::GatherRows(), {x, ids});
+}
+
+Tensor scatter_add_rows(const Tensor& src, const Tensor& ids, std::int64_t rows) {
+  using Form = ops::ScatterAddRows::Form;
+  const Form form = src.rank() == 3 ? Form::per_image : Form::table;
+  return run_one(ops::ScatterAddRows(rows, form), {src, ids});
+}
+
+}  // namespace hg

@@ -1,0 +1,47 @@
+// gather_rows picks rows by index, scatter_add_rows adds rows up at their indices: each is the
+// other's gradient. Rows belong to one table [R,D], or to each image its own: [B,N,D].
+#pragma once
+
+#include "tensor/op.h"
+
+namespace hg {
+namespace ops {
+
+// x [R,D], ids of any shape -> ids.shape + [D];  x [B,N,D], ids [B,k] -> [B,k,D]
+class GatherRows final : public OpOf<GatherRows> {
+ public:
+  std::string_view name() const override { return "gather_rows"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;
+  void cpu(In in, Out out) const override;
+  Tensors grad(const GradArgs& args) const override;
+  Saved saved() const override { return {.in = {1}, .out = {}}; }
+  static Samples samples();
+};
+
+// table: src ids.shape + [D] -> [rows,D];  per_image: src [B,k,D], ids [B,k] -> [B,rows,D]
+class ScatterAddRows final : public OpOf<ScatterAddRows> {
+ public:
+  enum class Form { table, per_image };
+  ScatterAddRows(std::int64_t rows, Form form) : rows(rows), form(form) {}
+
+  std::string_view name() const override { return "scatter_add_rows"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;
+  void cpu(In in, Out out) const override;
+  Tensors grad(const GradArgs& args) const override;
+  Saved saved() const override { return {.in = {1}, .out = {}}; }
+  static Samples samples();
+
+  const std::int64_t rows;
+  const Form form;
+};
+
+}  // namespace ops
+
+Tensor gather_rows(const Tensor& x, const Tensor& ids);
+// Rows of equal id add up in order of position. As with gather_rows, three axes mean that each
+// image has its own rows; ops::ScatterAddRows also adds [B,k,D] up into one table.
+Tensor scatter_add_rows(const Tensor& src, const Tensor& ids, std::int64_t rows);
+
+}  // namespace hg

@@ -1,0 +1,291 @@
+#include "tensor/ops/optimizer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "tensor/cpu/elementwise.h"
+#include "tensor/run.h"
+
+namespace hg {
+namespace ops {
+namespace {
+
+namespace ei = Eigen::internal;
+using cpu::Packet;
+
+TensorSpecs updated(const Op& op, In in, int states) {
+  require(in.size() > static_cast<std::size_t>(states), op.name(),
+          "expected {} tensors to update and one or more gradients, got {} inputs", states,
+          in.size());
+  expect_float(op, in);
+  TensorSpecs specs;
+  for (int i = 0; i < static_cast<int>(in.size()); ++i) {
+    expect_shape(op, in, i, in[0].shape());
+    if (i >= states) continue;
+    specs.push_back(in[0].spec());
+    specs.back().alias_of = i;
+    specs.back().in_place = true;
+  }
+  return specs;
+}
+
+void check_positive(const Op& op, std::string_view what, double value) {
+  require(std::isfinite(value) && value >= 0, op.name(), "{} must be 0 or more, got {}", what,
+          value);
+}
+
+void check_scale(const Op& op, double grad_scale) {
+  require(std::isfinite(grad_scale), op.name(), "grad_scale must be finite, got {}", grad_scale);
+}
+
+// Additions of further gradients and the multiplication by grad_scale.
+std::uint64_t flops_of_sum(In in, int states, double grad_scale) {
+  return in.size() - static_cast<std::size_t>(states) - 1 + (grad_scale != 1);
+}
+
+template <class T>
+CachedVector<const T*> pointers(In tensors) {
+  CachedVector<const T*> all;
+  all.reserve(tensors.size());
+  for (const Tensor& t : tensors) all.push_back(t.data<T>());
+  return all;
+}
+
+// The gradients' sum at [i, i + count), as a packet.
+template <class T>
+EIGEN_ALWAYS_INLINE Packet<T> sum_at(std::span<const T* const> grads, std::int64_t i,
+                                     std::int64_t count) {
+  const auto load = [&](const T* x) {
+    return count == cpu::kLanes<T> ? ei::ploadu<Packet<T>>(x + i) : cpu::load_padded(x + i, count);
+  };
+  Packet<T> sum = load(grads[0]);
+  for (std::size_t k = 1; k < grads.size(); ++k) sum = ei::padd(sum, load(grads[k]));
+  return sum;
+}
+
+// update(state, g) on packets changes the first kStates inputs in one pass over memory.
+template <std::size_t kStates, class Update>
+void update_in_place(In in, double grad_scale, Update update) {
+  dispatch_float(in[0].dtype(), "optimizer", [&]<class T>() {
+    constexpr std::int64_t lanes = cpu::kLanes<T>;
+    const auto grads = pointers<T>(in.subspan(kStates));
+    std::array<T*, kStates> at;
+    for (std::size_t s = 0; s < kStates; ++s) at[s] = in[s].data<T>();
+    const auto gradient = [&](std::int64_t i, std::int64_t count) {
+      const Packet<T> sum = sum_at<T>(grads, i, count);
+      return grad_scale == 1 ? sum : ei::pmul(sum, cpu::splat<Packet<T>>(grad_scale));
+    };
+    cpu::parallel_for(in[0].numel(), cpu::kElementGrain, [&](std::int64_t i, std::int64_t end) {
+      const Update step = update;  // no store can alias the copy: its constants stay in registers
+      Packet<T> state[kStates];
+      for (; i + lanes <= end; i += lanes) {
+        for (std::size_t s = 0; s < kStates; ++s) state[s] = ei::ploadu<Packet<T>>(at[s] + i);
+        step(state, gradient(i, lanes));
+        for (std::size_t s = 0; s < kStates; ++s) ei::pstoreu(at[s] + i, state[s]);
+      }
+      if (i == end) return;
+      for (std::size_t s = 0; s < kStates; ++s) state[s] = cpu::load_padded(at[s] + i, end - i);
+      step(state, gradient(i, end - i));
+      for (std::size_t s = 0; s < kStates; ++s) cpu::store_partly(at[s] + i, end - i, state[s]);
+    });
+  });
+}
+
+// Sum of (g_0 + g_1 + ..)^2 over [begin, end): gradients are added as the optimizer adds them,
+// squares in double.
+template <class T>
+double sum_of_squares(std::span<const T* const> grads, std::int64_t begin, std::int64_t end) {
+  constexpr std::int64_t lanes = cpu::kLanes<T>, stride = 4 * lanes;
+  double part[stride] = {};
+  for (std::int64_t i = begin; i < end; i += stride) {
+    T g[stride];
+    for (std::int64_t j = 0; j < stride; j += lanes)
+      ei::pstoreu(g + j, sum_at<T>(grads, i + j, std::min(lanes, end - i - j)));
+    for (std::int64_t j = 0; j < stride; ++j) part[j] += static_cast<double>(g[j]) * g[j];
+  }
+  double sum = 0;
+  for (const double p : part) sum += p;
+  return sum;
+}
+
+}  // namespace
+
+TensorSpecs AdamW::infer(In in) const {
+  check_positive(*this, "lr", options.lr);
+  check_positive(*this, "eps", options.eps);
+  check_positive(*this, "weight_decay", options.weight_decay);
+  for (const double beta : {options.beta1, options.beta2})
+    require(beta >= 0 && beta < 1, name(), "beta {} is not in [0, 1)", beta);
+  require(options.step >= 1, name(), "steps count from 1, got {}", options.step);
+  check_scale(*this, options.grad_scale);
+  return updated(*this, in, 3);
+}
+
+// decay 1; m 3; v 4; sqrt, divide by sqrt(c2), add eps; times lr / c1, divide, subtract
+CostParts AdamW::cost(In in, In out) const {
+  return elementwise_cost(in, out, (14 + flops_of_sum(in, 3, options.grad_scale)) * count(out[0]));
+}
+
+void AdamW::cpu(In in, Out) const {
+  const auto& o = options;
+  const double decay = 1 - o.lr * o.weight_decay;
+  const double c1 = 1 - std::pow(o.beta1, o.step), c2 = 1 - std::pow(o.beta2, o.step);
+  const double rate = o.lr / c1, root = 1 / std::sqrt(c2);
+  update_in_place<3>(in, o.grad_scale, [=]<class P>(P* state, P g) {
+    using cpu::splat;
+    P &p = state[0], &m = state[1], &v = state[2];
+    m = ei::pmadd(splat<P>(o.beta1), m, ei::pmul(splat<P>(1 - o.beta1), g));
+    v = ei::pmadd(splat<P>(o.beta2), v, ei::pmul(ei::pmul(splat<P>(1 - o.beta2), g), g));
+    const P bound = ei::pmadd(ei::psqrt(v), splat<P>(root), splat<P>(o.eps));
+    const P move = ei::pdiv(ei::pmul(splat<P>(rate), m), bound);
+    p = ei::psub(ei::pmul(p, splat<P>(decay)), move);
+  });
+}
+
+Samples AdamW::samples() {
+  const auto inputs = [](const Shape& shape, std::size_t grads) {
+    using S = SampleInput;
+    std::vector<S> all{S::uniform(shape), S::uniform(shape), S::uniform(shape, 0.1, 1)};
+    all.insert(all.end(), grads, S::uniform(shape));
+    return all;
+  };
+  return {sample(AdamW({.lr = 0.1, .weight_decay = 0.05}), inputs({3, 197}, 1)),
+          sample(AdamW({.lr = 0.1, .step = 7}), inputs({1}, 2)),
+          sample(AdamW({.lr = 0.1, .step = 1000, .grad_scale = 0.3}), inputs({5, 71, 101}, 3)),
+          sample(AdamW({.grad_scale = 2}), inputs({197}, 1)), sample(AdamW({}), inputs({0, 3}, 1))};
+}
+
+TensorSpecs Sgd::infer(In in) const {
+  check_positive(*this, "lr", options.lr);
+  check_positive(*this, "momentum", options.momentum);
+  check_positive(*this, "weight_decay", options.weight_decay);
+  require(!options.nesterov || options.momentum > 0, name(), "nesterov needs a momentum");
+  check_scale(*this, options.grad_scale);
+  return updated(*this, in, states());
+}
+
+// decay 2; lr times, subtract; momentum 2; nesterov 2
+CostParts Sgd::cost(In in, In out) const {
+  const std::uint64_t flops = 4 + (options.momentum != 0 ? 2 : 0) + (options.nesterov ? 2 : 0);
+  return elementwise_cost(in, out,
+                          (flops + flops_of_sum(in, states(), options.grad_scale)) * count(out[0]));
+}
+
+void Sgd::cpu(In in, Out) const {
+  using cpu::splat;
+  const auto& o = options;
+  if (states() == 1)
+    return update_in_place<1>(in, o.grad_scale, [=]<class P>(P* state, P g) {
+      const P d = ei::pmadd(splat<P>(o.weight_decay), state[0], g);
+      state[0] = ei::pmadd(splat<P>(-o.lr), d, state[0]);
+    });
+  update_in_place<2>(in, o.grad_scale, [=]<class P>(P* state, P g) {
+    P &p = state[0], &buffer = state[1];
+    P d = ei::pmadd(splat<P>(o.weight_decay), p, g);
+    buffer = ei::pmadd(splat<P>(o.momentum), buffer, d);
+    d = o.nesterov ? ei::pmadd(splat<P>(o.momentum), buffer, d) : buffer;
+    p = ei::pmadd(splat<P>(-o.lr), d, p);
+  });
+}
+
+Samples Sgd::samples() {
+  const auto inputs = [](const Shape& shape, std::size_t count) {
+    return std::vector<SampleInput>(count, SampleInput::uniform(shape));
+  };
+  const double momentum = 0.9, weight_decay = 0.05;
+  return {sample(Sgd({.lr = 0.1}), inputs({3, 197}, 2)),
+          sample(Sgd({.lr = 0.1, .weight_decay = weight_decay, .grad_scale = 0.3}), inputs({1}, 3)),
+          sample(Sgd({.lr = 0.1, .momentum = momentum, .weight_decay = weight_decay}),
+                 inputs({5, 71, 101}, 5)),
+          sample(Sgd({.lr = 0.1, .momentum = momentum, .nesterov = true, .grad_scale = 3}),
+                 inputs({197}, 3)),
+          sample(Sgd({}), inputs({0, 3}, 2))};
+}
+
+TensorSpecs GradNorm::infer(In in) const {
+  require(copies >= 1, name(), "copies must be 1 or more, got {}", copies);
+  const auto group = static_cast<std::size_t>(copies);
+  require(!in.empty() && in.size() % group == 0, name(), "{} gradients do not make groups of {}",
+          in.size(), copies);
+  expect_float(*this, in);
+  for (std::size_t i = 0; i < in.size(); ++i)
+    expect_shape(*this, in, static_cast<int>(i), in[i / group * group].shape());
+  return {TensorSpec{in[0].dtype(), {1}, in[0].device()}};
+}
+
+// per element of a parameter: add the copies, square, add
+CostParts GradNorm::cost(In in, In out) const {
+  const auto group = static_cast<std::size_t>(copies);
+  std::uint64_t elements = 0;
+  for (std::size_t i = 0; i < in.size(); i += group) elements += count(in[i]);
+  return elementwise_cost(in, out, (group + 1) * elements);
+}
+
+// Parameters are cut into blocks; one parallel loop over all of them keeps small parameters from
+// costing a loop each.
+void GradNorm::cpu(In in, Out out) const {
+  constexpr std::int64_t kBlock = cpu::kElementGrain;
+  const auto group = static_cast<std::size_t>(copies);
+  CachedVector<std::int64_t> ends;  // of each parameter's blocks
+  for (std::size_t i = 0; i < in.size(); i += group)
+    ends.push_back((ends.empty() ? 0 : ends.back()) + (in[i].numel() + kBlock - 1) / kBlock);
+  CachedVector<double> sums(static_cast<std::size_t>(ends.back()));
+  dispatch_float(in[0].dtype(), name(), [&]<class T>() {
+    const auto grads = pointers<T>(in);
+    cpu::parallel_for(ends.back(), 1, [&](std::int64_t block, std::int64_t) {
+      const auto parameter = static_cast<std::size_t>(
+          std::upper_bound(ends.begin(), ends.end(), block) - ends.begin());
+      const std::int64_t first = parameter == 0 ? 0 : ends[parameter - 1];
+      const std::int64_t begin = (block - first) * kBlock, n = in[parameter * group].numel();
+      sums[static_cast<std::size_t>(block)] = sum_of_squares<T>(
+          std::span(grads).subspan(parameter * group, group), begin, std::min(n, begin + kBlock));
+    });
+    double sum = 0;
+    for (const double s : sums) sum += s;
+    *out[0].data<T>() = static_cast<T>(std::sqrt(sum));
+  });
+}
+
+Samples GradNorm::samples() {
+  using S = SampleInput;
+  return {sample(GradNorm(1), {S::uniform({3, 197})}),
+          sample(GradNorm(1),
+                 {S::uniform({1}), S::uniform({2, 3}), S::uniform({0}), S::uniform({181, 200})}),
+          sample(GradNorm(2), {S::uniform({5, 7}), S::uniform({5, 7}), S::uniform({129, 131}),
+                               S::uniform({129, 131})}),
+          sample(GradNorm(3), std::vector<S>(3, S::uniform({17})))};
+}
+
+}  // namespace ops
+
+namespace {
+
+Tensors joined(std::initializer_list<Tensor> states, In grads) {
+  Tensors all;
+  all.reserve(states.size() + grads.size());
+  all.insert(all.end(), states.begin(), states.end());
+  all.insert(all.end(), grads.begin(), grads.end());
+  return all;
+}
+
+}  // namespace
+
+void adamw_step(const AdamWOptions& options, const Tensor& p, const Tensor& m, const Tensor& v,
+                In grads) {
+  run(ops::AdamW(options), joined({p, m, v}, grads));
+}
+
+void sgd_step(const SgdOptions& options, const Tensor& p, const Tensor& buffer, In grads) {
+  const ops::Sgd op(options);
+  run(op, op.states() == 1 ? joined({p}, grads) : joined({p, buffer}, grads));
+}
+
+Tensor grad_norm(In grads, int copies) { return run(ops::GradNorm(copies), grads)[0]; }
+
+double clip_scale(double norm, double max_norm) {
+  require(std::isfinite(norm), "clip_scale", "gradient norm is {}", norm);
+  return max_norm <= 0 || norm <= max_norm ? 1 : max_norm / (norm + 1e-6);
+}
+
+}  // namespace hg

@@ -1,0 +1,89 @@
+// Optimizer steps: one pass over a parameter, its state and its gradients, updated in place. A
+// parameter may come with several gradients (of threads or groups of images); they are added in the
+// order given and multiplied by grad_scale.
+#pragma once
+
+#include "tensor/op.h"
+
+namespace hg {
+
+// g = grad_scale sum_k g_k;   p (1 - lr weight_decay) - lr (m / c1) / (sqrt(v / c2) + eps),
+// m = beta1 m + (1 - beta1) g,   v = beta2 v + (1 - beta2) g^2,   c = 1 - beta^step
+struct AdamWOptions {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
+  std::int64_t step = 1;  // counts from 1
+  double grad_scale = 1;
+};
+
+// g = grad_scale sum_k g_k + weight_decay p;   p - lr d,   buffer = momentum buffer + g,
+// d = buffer; g without momentum; g + momentum buffer with Nesterov
+struct SgdOptions {
+  double lr = 1e-2, momentum = 0, weight_decay = 0;
+  bool nesterov = false;
+  double grad_scale = 1;
+};
+
+namespace ops {
+
+inline constexpr std::string_view kUpdatesInputs = "it updates its inputs in place";
+
+// p, m, v, g_0, g_1, .. -> p, m, v
+class AdamW final : public NonDifferentiable<AdamW> {
+ public:
+  static constexpr std::string_view kNotDifferentiable = kUpdatesInputs;
+  explicit AdamW(const AdamWOptions& options) : options(options) {}
+
+  std::string_view name() const override { return "adamw"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;
+  void cpu(In in, Out out) const override;
+  static Samples samples();
+
+  const AdamWOptions options;
+};
+
+// p, buffer (with momentum only), g_0, g_1, .. -> p, buffer
+class Sgd final : public NonDifferentiable<Sgd> {
+ public:
+  static constexpr std::string_view kNotDifferentiable = kUpdatesInputs;
+  explicit Sgd(const SgdOptions& options) : options(options) {}
+
+  std::string_view name() const override { return "sgd"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;
+  void cpu(In in, Out out) const override;
+  static Samples samples();
+
+  int states() const { return options.momentum != 0 ? 2 : 1; }
+
+  const SgdOptions options;
+};
+
+// Any number of gradients, `copies` consecutive ones of each parameter -> [1], the Euclidean norm
+// of all parameters' sums.
+class GradNorm final : public NonDifferentiable<GradNorm> {
+ public:
+  static constexpr std::string_view kNotDifferentiable = "it measures gradients";
+  explicit GradNorm(int copies) : copies(copies) {}
+
+  std::string_view name() const override { return "grad_norm"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;
+  void cpu(In in, Out out) const override;
+  static Samples samples();
+
+  const int copies;
+};
+
+}  // namespace ops
+
+void adamw_step(const AdamWOptions& options, const Tensor& p, const Tensor& m, const Tensor& v,
+                In grads);
+// `buffer` starts as zeros; without momentum it isn't used and may be undefined.
+void sgd_step(const SgdOptions& options, const Tensor& p, const Tensor& buffer, In grads);
+Tensor grad_norm(In grads, int copies = 1);
+// The grad_scale that brings gradients of this norm down to max_norm; 1 if they are below it or if
+// max_norm <= 0 (off). Throws if the norm is not finite.
+double clip_scale(double norm, double max_norm);
+
+}  // namespace hg

@@ -1,0 +1,49 @@
+// patchify cuts images into square patches, unpatchify joins them again: each is the other's
+// gradient. Patches in raster order, the pixels of one by (channel, row, column).
+#pragma once
+
+#include "tensor/op.h"
+
+namespace hg {
+namespace ops {
+
+// [B,C,H,W] -> [B, (H/p)(W/p), C p p]
+class Patchify final : public OpOf<Patchify> {
+ public:
+  explicit Patchify(std::int64_t patch) : patch(patch) {}
+
+  std::string_view name() const override { return "patchify"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override { return elementwise_cost(in, out, 0); }
+  void cpu(In in, Out out) const override;
+  Tensors grad(const GradArgs& args) const override;
+  Saved saved() const override { return {.in = {}, .out = {}}; }
+  static Samples samples();
+
+  const std::int64_t patch;
+};
+
+// [B, (H/p)(W/p), C p p] -> [B,C,H,W]
+class Unpatchify final : public OpOf<Unpatchify> {
+ public:
+  Unpatchify(std::int64_t patch, std::int64_t channels, std::int64_t height, std::int64_t width)
+      : patch(patch), channels(channels), height(height), width(width) {}
+
+  std::string_view name() const override { return "unpatchify"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override { return elementwise_cost(in, out, 0); }
+  void cpu(In in, Out out) const override;
+  Tensors grad(const GradArgs& args) const override;
+  Saved saved() const override { return {.in = {}, .out = {}}; }
+  static Samples samples();
+
+  const std::int64_t patch, channels, height, width;
+};
+
+}  // namespace ops
+
+Tensor patchify(const Tensor& images, std::int64_t patch);
+Tensor unpatchify(const Tensor& patches, std::int64_t patch, std::int64_t channels,
+                  std::int64_t height, std::int64_t width);
+
+}  // namespace hg

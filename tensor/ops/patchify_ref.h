@@ -1,0 +1,39 @@
+#pragma once
+
+#include "tensor/ops/patchify.h"
+#include "tensor/reference.h"
+
+namespace hg {
+namespace ref {
+
+// Where pixel `i` of images [B,C,H,W] lies in patches [B,n,C p p].
+inline std::int64_t place_in_patches(const Shape& images, std::int64_t p, std::int64_t i) {
+  const std::int64_t x = i % images[3], y = i / images[3] % images[2];
+  const std::int64_t c = i / (images[3] * images[2]) % images[1];
+  const std::int64_t b = i / images.product(1, 4);
+  const std::int64_t across = images[3] / p, n = images[2] / p * across;
+  const std::int64_t patch = b * n + y / p * across + x / p;
+  return ((patch * images[1] + c) * p + y % p) * p + x % p;
+}
+
+}  // namespace ref
+
+template <>
+struct Reference<ops::Patchify> {
+  template <class T>
+  static void run(const ops::Patchify& op, RefIn<T> in, RefOut<T> out) {
+    for (std::int64_t i = 0; i < in[0].numel(); ++i)
+      copy_element(in[0], i, out[0], ref::place_in_patches(in[0].shape(), op.patch, i));
+  }
+};
+
+template <>
+struct Reference<ops::Unpatchify> {
+  template <class T>
+  static void run(const ops::Unpatchify& op, RefIn<T> in, RefOut<T> out) {
+    for (std::int64_t i = 0; i < out[0].numel(); ++i)
+      copy_element(in[0], ref::place_in_patches(out[0].shape(), op.patch, i), out[0], i);
+  }
+};
+
+}  // namespace hg
