@@ -70,13 +70,17 @@ void Tape::release() {
   nodes_.clear();
 }
 
+// A NoRecording that outlived backward() or release() may have put a finished tape back in place.
 bool Tape::tracks(In in) const {
+  if (state_ != State::recording) return false;
   for (const Tensor& t : in)
     if (tracked_.count(t.id())) return true;
   return false;
 }
 
-void Tape::before(const Op& op, In) {
+void Tape::before(const Op& op, In in) {
+  require(in.size() <= Indices::kMost, op.name(), "cannot be recorded: {} inputs, at most {}",
+          in.size(), Indices::kMost);
   const std::string_view reason = op.not_differentiable();
   require(reason.empty(), op.name(), "cannot be recorded: {}", reason);
 }
@@ -103,6 +107,7 @@ Gradients Tape::backward(In outputs, In seeds) {
   require_recording("backward");
   require(outputs.size() == seeds.size(), "backward", "{} outputs but {} seeds", outputs.size(),
           seeds.size());
+  const PhaseScope phase(Phase::backward);
   IdMap<Tensor> pending;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     require(tracked_.count(outputs[i].id()) != 0, "backward",
@@ -113,7 +118,6 @@ Gradients Tape::backward(In outputs, In seeds) {
   }
   state_ = State::consumed;
   stop_recording();
-  const PhaseScope phase(Phase::backward);
   Gradients result;
   while (!nodes_.empty()) {
     const Node node = std::move(nodes_.back());

@@ -22,7 +22,8 @@ using IdMap = std::unordered_map<std::uint64_t, Value, std::hash<std::uint64_t>,
 using IdSet = std::unordered_set<std::uint64_t, std::hash<std::uint64_t>, std::equal_to<>,
                                  CachedAllocator<std::uint64_t>>;
 
-// Gradients of the watched tensors.
+// Gradients of the watched tensors. They may share storage with one another and with the seeds
+// (a + b hands the same gradient to both): read them, don't write into them.
 class Gradients {
  public:
   bool has(const Tensor& leaf) const { return grads_.count(leaf.id()) != 0; }

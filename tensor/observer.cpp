@@ -1,5 +1,6 @@
 #include "tensor/observer.h"
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <map>
@@ -11,8 +12,19 @@ namespace {
 // Every path in use, found by its parent and last name without building the string.
 class ScopeTable {
  public:
-  const ScopePath* child(const ScopePath* parent, std::string_view name) {
+  // `names` is one name or several with dots between them: either way the path is the same pointer.
+  const ScopePath* descend(const ScopePath* path, std::string_view names) {
     const std::lock_guard lock(mutex_);
+    while (!names.empty()) {
+      const std::string_view name = names.substr(0, names.find('.'));
+      if (!name.empty()) path = child(path, name);
+      names.remove_prefix(std::min(name.size() + 1, names.size()));
+    }
+    return path;
+  }
+
+ private:
+  const ScopePath* child(const ScopePath* parent, std::string_view name) {
     auto& children = children_[parent];
     if (const auto found = children.find(name); found != children.end()) return &found->second;
     std::string path =
@@ -20,7 +32,6 @@ class ScopeTable {
     return &children.emplace(std::string(name), ScopePath{std::move(path)}).first->second;
   }
 
- private:
   std::mutex mutex_;
   std::map<const ScopePath*, std::map<std::string, ScopePath, std::less<>>> children_;
 };
@@ -60,7 +71,9 @@ PhaseScope::PhaseScope(Phase p) : previous_(phase) { phase = p; }
 PhaseScope::~PhaseScope() { phase = previous_; }
 
 const ScopePath* current_scope() { return scope; }
-Scope::Scope(std::string_view name) : previous_(scope) { scope = scope_table().child(scope, name); }
+Scope::Scope(std::string_view name) : previous_(scope) {
+  scope = scope_table().descend(scope, name);
+}
 Scope::Scope(const ScopePath* path) : previous_(scope) { scope = path; }
 Scope::~Scope() { scope = previous_; }
 

@@ -51,7 +51,8 @@ struct OpCall {
   const ScopePath* scope;
 };
 
-// Called on the thread that runs the op, from several threads at once.
+// Called on the thread that runs the op, from several threads at once. A call whose kernel throws
+// has no end.
 class Observer {
  public:
   virtual ~Observer() = default;

@@ -18,6 +18,7 @@ class CudaStream;
 
 // A set of inputs or outputs, by index.
 struct Indices {
+  static constexpr std::size_t kMost = 64;
   std::uint64_t bits = 0;
   constexpr Indices() = default;
   constexpr Indices(std::initializer_list<int> members) {
@@ -28,7 +29,7 @@ struct Indices {
     every.bits = ~std::uint64_t{0};
     return every;
   }
-  constexpr bool has(std::size_t i) const { return i < 64 && (bits >> i & 1) != 0; }
+  constexpr bool has(std::size_t i) const { return i < kMost && (bits >> i & 1) != 0; }
 };
 
 // What a gradient needs to keep from the forward call; the rest is kept as shapes only.

@@ -71,6 +71,7 @@ double RandomStream::normal() {
 }
 
 void fill_uniform(const Tensor& t, RandomStream& stream, double low, double high) {
+  require(t.contiguous(), "fill_uniform", "{} is a strided view", t);
   dispatch_float(t.dtype(), "fill_uniform", [&]<class T>() {
     for (std::int64_t i = 0; i < t.numel(); ++i)
       t.data<T>()[i] = static_cast<T>(low + (high - low) * stream.uniform());
@@ -78,6 +79,7 @@ void fill_uniform(const Tensor& t, RandomStream& stream, double low, double high
 }
 
 void fill_normal(const Tensor& t, RandomStream& stream, double mean, double stddev) {
+  require(t.contiguous(), "fill_normal", "{} is a strided view", t);
   dispatch_float(t.dtype(), "fill_normal", [&]<class T>() {
     for (std::int64_t i = 0; i < t.numel(); ++i)
       t.data<T>()[i] = static_cast<T>(mean + stddev * stream.normal());

@@ -1,6 +1,7 @@
 #include "tensor/shape.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace hg {
 
@@ -25,6 +26,16 @@ Shape Shape::contiguous_strides() const {
 }
 
 std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
+
+void check_extents(const Shape& shape, std::string_view who) {
+  constexpr std::int64_t kLargestElement = 8;
+  std::int64_t room = std::numeric_limits<std::int64_t>::max() / kLargestElement;
+  for (const std::int64_t d : shape) {
+    require(d >= 0, who, "negative extent in {}", shape);
+    room /= std::max<std::int64_t>(d, 1);
+    require(room > 0, who, "{} is too large", shape);
+  }
+}
 
 int normalize_axis(int axis, const Shape& shape, std::string_view who) {
   const int normal = axis < 0 ? axis + shape.rank() : axis;

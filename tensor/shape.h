@@ -58,6 +58,10 @@ class Shape {
 
 std::string to_string(const Shape& shape);  // "[2,197,64]"
 
+// Throws in the name of `who` unless extents are >= 0 and no product of them overflows, in elements
+// or bytes.
+void check_extents(const Shape& shape, std::string_view who);
+
 // Negative axes count from the end; anything out of range throws in the name of `who`.
 int normalize_axis(int axis, const Shape& shape, std::string_view who);
 

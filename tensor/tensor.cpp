@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <limits>
 
 #include "tensor/backend.h"
 
@@ -22,15 +21,6 @@ std::uint64_t next_id() {
   return next++;
 }
 
-void check_shape(const Shape& shape, DType dtype) {
-  std::int64_t room = std::numeric_limits<std::int64_t>::max() / static_cast<int>(size_of(dtype));
-  for (const std::int64_t d : shape) {
-    require(d >= 0, "tensor", "negative extent in {}", shape);
-    require(d == 0 || room / std::max<std::int64_t>(d, 1) > 0, "tensor", "{} is too large", shape);
-    room /= std::max<std::int64_t>(d, 1);
-  }
-}
-
 // Calls f(offset) for each element's offset, in row-major order.
 template <class F>
 void for_each_offset(const Shape& shape, const Shape& strides, int axis, std::int64_t offset,
@@ -43,7 +33,7 @@ void for_each_offset(const Shape& shape, const Shape& strides, int axis, std::in
 }  // namespace
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
-  check_shape(shape, dtype);
+  check_extents(shape, "tensor");
   Tensor t;
   t.shape_ = shape;
   t.strides_ = shape.contiguous_strides();

@@ -32,13 +32,15 @@ class ThreadLimit {
 template <class Body>
 void parallel_for(std::int64_t n, std::int64_t grain, Body&& body) {
   const std::int64_t chunks = (n + grain - 1) / grain;
-  const int workers = static_cast<int>(std::min<std::int64_t>(threads(), chunks));
+  const int workers = threads();
   const auto chunk = [&](std::int64_t c) { body(c * grain, std::min(n, (c + 1) * grain)); };
-  if (workers <= 1) {
+  if (workers <= 1 || chunks <= 1) {
     for (std::int64_t c = 0; c < chunks; ++c) chunk(c);
     return;
   }
   std::exception_ptr failure;
+  // The team has one size, even for fewer chunks: libgomp ends the threads that a smaller team
+  // leaves over, and starts new ones for the next larger one.
 #pragma omp parallel for num_threads(workers) schedule(static)
   for (std::int64_t c = 0; c < chunks; ++c) {
     try {

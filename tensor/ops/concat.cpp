@@ -76,6 +76,7 @@ TensorSpecs Split::infer(In in) const {
     specs.push_back(in[0].spec());
     specs.back().shape[along] = size;
     require(size >= 0, name(), "negative piece of {}", size);
+    require(size <= in[0].shape()[along] - sum, name(), "pieces exceed axis {} of {}", axis, in[0]);
     sum += size;
   }
   require(sum == in[0].shape()[along] && !sizes.empty(), name(),

@@ -28,7 +28,7 @@ Tensor zeros_like_rows(const Tensor& x, std::int64_t rows) {
 
 TensorSpecs Reshape::infer(In in) const {
   expect_inputs(*this, in, 1);
-  for (const std::int64_t d : shape) require(d >= 0, name(), "negative extent in {}", shape);
+  check_extents(shape, name());
   require(shape.numel() == in[0].numel(), name(), "{} does not fit into {}", in[0], shape);
   return {view_of(in[0], shape, shape.contiguous_strides(), 0)};
 }
@@ -88,17 +88,16 @@ Samples Transpose::samples() {
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
   Shape resolved = shape;
-  std::int64_t known = 1;
   int open = -1;
   for (int i = 0; i < shape.rank(); ++i) {
-    if (shape[i] != -1) {
-      known *= shape[i];
-      continue;
-    }
+    if (shape[i] != -1) continue;
     require(open < 0, "reshape", "more than one open extent in {}", shape);
     open = i;
+    resolved[i] = 1;
   }
   if (open >= 0) {
+    check_extents(resolved, "reshape");
+    const std::int64_t known = resolved.numel();
     require(known > 0 && x.numel() % known == 0, "reshape", "{} does not fit into {}", x, shape);
     resolved[open] = x.numel() / known;
   }

@@ -1,6 +1,7 @@
 #include "tests/ops/generic.h"
 
 #include <cstring>
+#include <limits>
 #include <set>
 
 #include "autograd/gradcheck.h"
@@ -46,8 +47,9 @@ void compare_floats(const Tensor& actual, const RefTensor<double>& expected, dou
   std::size_t at = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double want = expected.values()[i];
-    const double error = values[i] == want ? 0 : std::abs(values[i] - want) / scale;
-    if (!(error <= worst)) worst = error, at = i;
+    double error = values[i] == want ? 0 : std::abs(values[i] - want) / scale;
+    if (std::isnan(error)) error = std::numeric_limits<double>::infinity();
+    if (error > worst) worst = error, at = i;
   }
   INFO("element " << at << ": got " << (values.empty() ? 0 : values[at]) << ", expected "
                   << (values.empty() ? 0 : expected.values()[at]));

@@ -1,0 +1,212 @@
+// Who may know whom: the direction of includes between the folders, and the seam to CUDA.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::set<std::string>;
+using Sources = std::map<std::string, std::string>;  // path from the root -> text
+
+const std::map<std::string, Names> kMayInclude = {
+    {"tensor", {"tensor"}},
+    {"autograd", {"autograd", "tensor"}},
+    {"nn", {"nn", "autograd", "tensor"}},
+    {"data", {"data", "tensor"}},
+    {"energy", {"energy", "tensor"}},
+    {"train", {"train", "nn", "autograd", "data", "energy", "tensor"}},
+    {"tools", {"tools", "train", "nn", "autograd", "data", "energy", "tensor"}},
+    {"tests", {"tests", "tools", "train", "nn", "autograd", "data", "energy", "tensor"}}};
+
+bool starts_with(const std::string& text, const std::string& start) {
+  return text.compare(0, start.size(), start) == 0;
+}
+std::string folder_of(const std::string& path) { return path.substr(0, path.find('/')); }
+bool is_cuda_source(const std::string& path) {
+  const std::string extension = fs::path(path).extension();
+  return extension == ".cu" || extension == ".cuh";
+}
+bool may_know_cuda(const std::string& path) {
+  return is_cuda_source(path) || starts_with(path, "tensor/cuda/") ||
+         starts_with(path, "tests/cuda_emu/");
+}
+
+// <x> and "x" alike; those in comments count as well, which does no harm.
+std::vector<std::string> includes_of(const std::string& text) {
+  static const std::regex kInclude(R"((?:^|\n)[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"])");
+  std::vector<std::string> found;
+  for (std::sregex_iterator it(text.begin(), text.end(), kInclude), end; it != end; ++it)
+    found.push_back((*it)[1]);
+  return found;
+}
+
+bool is_cuda_header(const std::string& header) {
+  static const std::regex kCuda(
+      R"((cuda|cublas|cudnn|curand|cusparse|nvtx|cooperative_groups|cub/|thrust/|device_).*)");
+  return std::regex_match(header, kCuda);
+}
+bool is_eigen(const std::string& header) {
+  return starts_with(header, "Eigen/") || starts_with(header, "unsupported/Eigen/");
+}
+
+// What the file may not include, one line each.
+std::vector<std::string> violations(const std::string& path, const std::string& text) {
+  std::vector<std::string> faults;
+  const Names& allowed = kMayInclude.at(folder_of(path));
+  for (const std::string& header : includes_of(text)) {
+    const std::string folder = folder_of(header);
+    const bool ours = kMayInclude.count(folder) != 0 && folder != header;
+    if ((ours && !allowed.count(folder)) || (is_cuda_source(path) && is_eigen(header)) ||
+        (!ours && is_cuda_header(header) && !may_know_cuda(path)))
+      faults.push_back(path + " includes " + header);
+  }
+  return faults;
+}
+
+// Headers that a source reaches through ours, itself included.
+void reach(const Sources& sources, const std::string& path, Names& seen) {
+  if (!seen.insert(path).second || !sources.count(path)) return;
+  for (const std::string& header : includes_of(sources.at(path))) reach(sources, header, seen);
+}
+
+std::vector<std::string> eigen_in_cuda(const Sources& sources) {
+  std::vector<std::string> faults;
+  for (const auto& [path, text] : sources) {
+    if (!is_cuda_source(path)) continue;
+    Names seen;
+    reach(sources, path, seen);
+    for (const std::string& header : seen)
+      if (is_eigen(header)) faults.push_back(path + " reaches " + header);
+  }
+  return faults;
+}
+
+std::string read(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+Sources all_sources() {
+  const fs::path root = HG_SOURCE_DIR;
+  const Names extensions{".h", ".cpp", ".cu", ".cuh", ".inc"};
+  Sources sources;
+  for (const auto& [folder, allowed] : kMayInclude) {
+    if (!fs::is_directory(root / folder)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder))
+      if (entry.is_regular_file() && extensions.count(entry.path().extension()))
+        sources[entry.path().lexically_relative(root).generic_string()] = read(entry.path());
+  }
+  return sources;
+}
+
+// Lines about stems of op_list.inc without their files, and references without a line there.
+std::vector<std::string> op_list_faults(const Sources& sources) {
+  static const std::regex kLine(R"((?:^|\n)HG_OP\(([a-z0-9_]+), \w+\))");
+  std::vector<std::string> faults;
+  Names stems;
+  const std::string& list = sources.at("tensor/ops/op_list.inc");
+  for (std::sregex_iterator it(list.begin(), list.end(), kLine), end; it != end; ++it)
+    stems.insert((*it)[1]);
+  for (const std::string& stem : stems)
+    for (const char* end : {".h", ".cpp", "_ref.h"})
+      if (!sources.count("tensor/ops/" + stem + end)) faults.push_back("missing " + stem + end);
+  static const std::regex kReference(R"(tensor/ops/([a-z0-9_]+)_ref\.h)");
+  std::smatch match;
+  for (const auto& [path, text] : sources)
+    if (std::regex_match(path, match, kReference) && !stems.count(match[1]))
+      faults.push_back("not in op_list.inc: " + match[1].str());
+  return faults;
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+bool refused(const std::string& path, const std::string& header) {
+  const bool quoted = violations(path, "// x\n#include \"" + header + "\"\n").size() == 1;
+  const bool angled = violations(path, "  # include <" + header + ">").size() == 1;
+  REQUIRE(quoted == angled);
+  return quoted;
+}
+
+}  // namespace
+
+TEST_CASE("every source keeps to the direction of knowledge") {
+  const Sources sources = all_sources();
+  CHECK(sources.size() > 50);
+  CHECK(sources.count("tensor/ops/softmax.cpp") == 1);
+  std::vector<std::string> faults = eigen_in_cuda(sources);
+  for (const auto& [path, text] : sources)
+    if (path != "tests/includes_test.cpp")
+      for (const std::string& fault : violations(path, text)) faults.push_back(fault);
+  CHECK(joined(faults) == "");
+}
+
+TEST_CASE("the checker finds includes against the direction") {
+  CHECK(refused("tensor/run.cpp", "autograd/tape.h"));
+  CHECK(refused("tensor/ops/softmax.h", "nn/linear.h"));
+  CHECK(refused("autograd/tape.h", "nn/module.h"));
+  CHECK(refused("autograd/tape.h", "energy/meter.h"));
+  CHECK(refused("nn/attention/softmax.cpp", "energy/profiler.h"));
+  CHECK(refused("nn/vit.h", "data/dataset.h"));
+  CHECK(refused("data/loader.cpp", "autograd/tape.h"));
+  CHECK(refused("data/loader.cpp", "energy/meter.h"));
+  CHECK(refused("energy/profiler.cpp", "nn/module.h"));
+  CHECK(refused("energy/profiler.cpp", "train/trainer.h"));
+  CHECK(refused("train/trainer.cpp", "tests/support.h"));
+  CHECK(refused("train/trainer.cpp", "tools/hgprof.h"));
+  CHECK(refused("tools/hgprof.cpp", "tests/support.h"));
+  for (const char* folder : {"tensor", "autograd", "nn", "data", "energy"})
+    for (const char* header : {"train/config.h", "tools/x.h", "tests/ops/generic.h"})
+      CHECK(refused(folder + std::string("/x.cpp"), header));
+}
+
+TEST_CASE("the checker lets through what is allowed") {
+  CHECK_FALSE(refused("tensor/run.cpp", "tensor/op.h"));
+  CHECK_FALSE(refused("autograd/tape.cpp", "tensor/ops/binary.h"));
+  CHECK_FALSE(refused("nn/vit.cpp", "autograd/tape.h"));
+  CHECK_FALSE(refused("train/trainer.cpp", "energy/ledger.h"));
+  CHECK_FALSE(refused("tools/hgprof.cpp", "train/config.h"));
+  CHECK_FALSE(refused("tests/nn/vit_test.cpp", "train/trainer.h"));
+  CHECK_FALSE(refused("tensor/run.cpp", "vector"));
+  CHECK_FALSE(refused("tensor/run.cpp", "data"));  // no folder of ours
+  CHECK_FALSE(refused("tensor/cpu/gemm.cpp", "Eigen/Core"));
+  CHECK(violations("tensor/run.cpp", "// see #include \"train/x.h\"\nint a;").empty());
+}
+
+TEST_CASE("the checker keeps Eigen out of CUDA sources and CUDA out of the rest") {
+  CHECK(refused("tensor/ops/softmax.cu", "Eigen/Core"));
+  CHECK(refused("tensor/cuda/reduce.cuh", "unsupported/Eigen/SpecialFunctions"));
+  CHECK(refused("tensor/ops/softmax.cpp", "cuda_runtime.h"));
+  CHECK(refused("tensor/op.h", "cublasLt.h"));
+  CHECK(refused("train/hgtrain.cpp", "cuda/std/atomic"));
+  CHECK_FALSE(refused("tensor/ops/softmax.cu", "cuda_runtime.h"));
+  CHECK_FALSE(refused("tensor/cuda/handles.h", "cublas_v2.h"));
+  CHECK_FALSE(refused("tests/cuda_emu/probe.cpp", "cuda_runtime.h"));
+  CHECK_FALSE(refused("tensor/backend.cpp", "tensor/cuda/backend.h"));
+  const Sources through{{"tensor/ops/a.cu", "#include \"tensor/b.h\"\n"},
+                        {"tensor/b.h", "#include \"tensor/cpu/c.h\"\n"},
+                        {"tensor/cpu/c.h", "#include <Eigen/Core>\n#include \"tensor/b.h\"\n"}};
+  CHECK(joined(eigen_in_cuda(through)) == "tensor/ops/a.cu reaches Eigen/Core\n");
+}
+
+TEST_CASE("op_list.inc and the files of the ops agree") {
+  CHECK(joined(op_list_faults(all_sources())) == "");
+  const Sources planted{{"tensor/ops/op_list.inc", "// HG_OP(stem, Class)\nHG_OP(lone, Lone)\n"},
+                        {"tensor/ops/lone.h", ""},
+                        {"tensor/ops/lone.cpp", ""},
+                        {"tensor/ops/forgotten_ref.h", ""}};
+  CHECK(joined(op_list_faults(planted)) == "missing lone_ref.h\nnot in op_list.inc: forgotten\n");
+}

@@ -1,0 +1,165 @@
+// A training step that has run before reaches neither operator new nor the system through the
+// caching allocator. This program replaces the global operators with counting ones; they take from
+// malloc, which the sanitizers watch as well, so the test holds under them, too.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "autograd/tape.h"
+#include "tensor/cpu/parallel.h"
+#include "tensor/ops/binary.h"
+#include "tensor/ops/concat.h"
+#include "tensor/ops/permute.h"
+#include "tensor/ops/softmax.h"
+#include "tensor/ops/unary.h"
+#include "tensor/ops/view.h"
+#include "tensor/random.h"
+
+namespace {
+
+std::atomic<std::uint64_t> news{0};
+
+void* counted_malloc(std::size_t bytes) noexcept {
+  news.fetch_add(1, std::memory_order_relaxed);
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+void* counted_malloc(std::size_t bytes, std::align_val_t align) noexcept {
+  news.fetch_add(1, std::memory_order_relaxed);
+  const auto a = static_cast<std::size_t>(align);
+  return std::aligned_alloc(a, (bytes + a - 1) / a * a);
+}
+void* or_throw(void* p) {
+  if (!p) throw std::bad_alloc();
+  return p;
+}
+
+}  // namespace
+
+using Align = std::align_val_t;
+using Nothrow = std::nothrow_t;
+void* operator new(std::size_t n) { return or_throw(counted_malloc(n)); }
+void* operator new[](std::size_t n) { return or_throw(counted_malloc(n)); }
+void* operator new(std::size_t n, Align a) { return or_throw(counted_malloc(n, a)); }
+void* operator new[](std::size_t n, Align a) { return or_throw(counted_malloc(n, a)); }
+void* operator new(std::size_t n, const Nothrow&) noexcept { return counted_malloc(n); }
+void* operator new[](std::size_t n, const Nothrow&) noexcept { return counted_malloc(n); }
+void* operator new(std::size_t n, Align a, const Nothrow&) noexcept { return counted_malloc(n, a); }
+void* operator new[](std::size_t n, Align a, const Nothrow&) noexcept {
+  return counted_malloc(n, a);
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, Align) noexcept { std::free(p); }
+void operator delete[](void* p, Align) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, Align) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t, Align) noexcept { std::free(p); }
+void operator delete(void* p, const Nothrow&) noexcept { std::free(p); }
+void operator delete[](void* p, const Nothrow&) noexcept { std::free(p); }
+void operator delete(void* p, Align, const Nothrow&) noexcept { std::free(p); }
+void operator delete[](void* p, Align, const Nothrow&) noexcept { std::free(p); }
+
+namespace {
+
+using namespace hg;
+
+Tensor random(const Shape& shape, RandomStream& stream) {
+  Tensor t = Tensor::empty(shape);
+  fill_uniform(t, stream, -1, 1);
+  return t;
+}
+
+// The layers of the step. Each is a function of the parameters and the activation; to put a new op
+// under the test, add a function here and to kLayers.
+struct Parameters {
+  explicit Parameters(RandomStream& stream)
+      : weight(random({kRows, kColumns}, stream)), bias(random({kRows, kColumns}, stream)) {}
+  static constexpr std::int64_t kRows = 77, kColumns = 1000;  // several chunks, with tails
+  Tensor weight, bias;
+};
+
+Tensor elementwise_layer(const Parameters& p, const Tensor& x) {
+  return gelu(div(tanh(add(mul(p.weight, x), p.bias)), exp(sigmoid(x))));
+}
+Tensor softmax_layer(const Parameters&, const Tensor& x) { return sub(softmax(x, 0), softmax(x)); }
+Tensor permute_layer(const Parameters&, const Tensor& x) {
+  const Tensor heads = permute(reshape(x, {77, 8, -1}), {1, 0, 2});  // [8,77,125]
+  return contiguous(transpose(reshape(permute(heads, {0, 2, 1}), {1000, 77})));
+}
+Tensor concat_layer(const Parameters&, const Tensor& x) {
+  const Tensors parts = split(x, {10, 33, 34}, 0);  // the last one gets no gradient
+  return concat({square(parts[1]), parts[0], slice(x, 5, 39)}, 0);
+}
+constexpr struct {
+  const char* name;
+  Tensor (*run)(const Parameters&, const Tensor&);
+} kLayers[] = {{"elementwise", elementwise_layer},
+               {"softmax", softmax_layer},
+               {"permute", permute_layer},
+               {"concat", concat_layer}};
+
+Tensor forward(const Parameters& p, Tensor x) {
+  const Scope net("net");
+  for (const auto& layer : kLayers) {
+    const Scope scope(layer.name);
+    x = add(x, layer.run(p, x));
+  }
+  return x;
+}
+
+void update(const Tensor& parameter, const Tensor& grad) {
+  float* w = parameter.data<float>();
+  for (std::int64_t i = 0; i < parameter.numel(); ++i) w[i] -= 0.01f * grad.data<float>()[i];
+}
+
+void train_step(const Parameters& p, RandomStream& stream) {
+  const Tensor x = random(p.weight.shape(), stream), seed = random(p.weight.shape(), stream);
+  Tape tape;
+  tape.watch(p.weight);
+  tape.watch(p.bias);
+  const Tensor y = forward(p, x);
+  const Gradients grads = tape.backward(In(&y, 1), In(&seed, 1));
+  const PhaseScope phase(Phase::optimizer);
+  update(p.weight, grads[p.weight]);
+  update(p.bias, grads[p.bias]);
+}
+
+void check_steady(int threads) {
+  const cpu::ThreadLimit limit(threads);
+  RandomStream stream(1, "steady");
+  const Parameters parameters(stream);
+  for (int warm_up = 0; warm_up < 2; ++warm_up) train_step(parameters, stream);
+  for (int step = 0; step < 5; ++step) {
+    const std::uint64_t news_before = news.load();
+    const allocator::Stats before = allocator::stats();
+    train_step(parameters, stream);
+    const std::uint64_t news_of_step = news.load() - news_before;
+    const allocator::Stats after = allocator::stats();
+    INFO("step " << step << " after the warm-up");
+    CHECK(news_of_step == 0);
+    CHECK(after.system_calls == before.system_calls);
+    CHECK(after.bytes_in_use == before.bytes_in_use);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every form of operator new is counted") {
+  const std::uint64_t before = news.load();
+  ::operator delete(::operator new(8));
+  ::operator delete[](::operator new[](8));
+  ::operator delete (::operator new (8, Align{64}), Align{64});
+  ::operator delete[](::operator new[](8, Align{64}), Align{64});
+  ::operator delete(::operator new(8, std::nothrow));
+  ::operator delete[](::operator new[](8, std::nothrow));
+  ::operator delete (::operator new (8, Align{64}, std::nothrow), Align{64});
+  ::operator delete[](::operator new[](8, Align{64}, std::nothrow), Align{64});
+  CHECK(news.load() - before == 8);
+}
+
+TEST_CASE("a training step on one thread allocates nothing new") { check_steady(1); }
+TEST_CASE("a training step on two OpenMP threads allocates nothing new") { check_steady(2); }
+TEST_CASE("a training step on more threads than cores allocates nothing new") { check_steady(5); }
