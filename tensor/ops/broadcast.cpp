@@ -95,7 +95,7 @@ Samples Broadcast::samples() {
     add({5, 7}, {});
     add({0, 3}, {3});
     add({3, 0}, {0});
-    add({2, 17001}, {17001});
+    add({2, 16500}, {16500});
   }
   return all;
 }
@@ -205,8 +205,8 @@ Samples SumLeading::samples() {
   add(0, {5, 7});
   add(1, {0, 3});
   add(1, {3, 0});
-  add(0, {40000});
-  add(1, {2, 700, 33});
+  add(0, {17000});
+  add(1, {2, 500, 33});
   add(1, {5, 1030});
   return all;
 }

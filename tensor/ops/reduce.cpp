@@ -1,6 +1,5 @@
 #include "tensor/ops/reduce.h"
 
-#include <array>
 #include <limits>
 
 #include "tensor/cpu/reduce.h"
@@ -161,8 +160,8 @@ Samples Reduce::samples() {
     add(0, false, {5, 2, 17});
     add(-1, true, {0, 3});
     add(1, false, {2, 3, 0});
-    add(0, false, {40000});
-    add(0, false, {1500, 33});
+    add(0, false, {17000});
+    add(0, false, {1000, 33});
     add(1, true, {2, 5, 1030});
   }
   all.push_back(sample(Reduce(Kind::sum, 1), {S::uniform({2, 0, 3})}));
@@ -171,7 +170,7 @@ Samples Reduce::samples() {
 
 namespace {
 
-// dx[o][j][i] = f(dy[o][i], x[o][j][i], y[o][i]), or f(dy) alone.
+// dx[o][j][i] = f(dy[o][i], y[o][i], x[o][j][i]), or without x.
 template <class T, class F, class... X>
 void spread(const AxisView& view, T* dx, F f, const T* dy, const T* y, const X*... x) {
   const std::int64_t n = view.n, inner = view.inner;
