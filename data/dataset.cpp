@@ -1,0 +1,96 @@
+#include "data/dataset.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "tensor/error.h"
+
+namespace hg {
+namespace {
+
+class Limited final : public Dataset {
+ public:
+  Limited(std::unique_ptr<Dataset> base, std::int64_t count)
+      : Dataset(base->info()), base_(std::move(base)), size_(std::min(count, base_->size())) {}
+
+  std::int64_t size() const override { return size_; }
+  void get(std::int64_t i, Image& image) const override { base_->get(i, image); }
+  std::int64_t label(std::int64_t i) const override { return base_->label(i); }
+  const Box* box(std::int64_t i) const override { return base_->box(i); }
+
+ private:
+  std::unique_ptr<Dataset> base_;
+  std::int64_t size_;
+};
+
+class Cached final : public Dataset {
+ public:
+  Cached(std::unique_ptr<Dataset> base, std::size_t budget_bytes)
+      : Dataset(base->info()),
+        base_(std::move(base)),
+        kept_(static_cast<std::size_t>(base_->size())),
+        room_(budget_bytes) {}
+
+  std::int64_t size() const override { return base_->size(); }
+  std::int64_t label(std::int64_t i) const override { return base_->label(i); }
+  const Box* box(std::int64_t i) const override { return base_->box(i); }
+
+  void get(std::int64_t i, Image& image) const override {
+    if (const Image* kept = find(i)) {
+      image.reshape(kept->channels, kept->height, kept->width);
+      std::copy(kept->pixels.begin(), kept->pixels.end(), image.pixels.begin());
+      return;
+    }
+    base_->get(i, image);
+    keep(i, image);
+  }
+
+ private:
+  // What was kept once stays and never changes, so it can be read without the lock.
+  const Image* find(std::int64_t i) const {
+    const std::lock_guard lock(mutex_);
+    return kept_[static_cast<std::size_t>(i)].get();
+  }
+  void keep(std::int64_t i, const Image& image) const {
+    {
+      const std::lock_guard lock(mutex_);
+      if (kept_[static_cast<std::size_t>(i)] || room_ < image.pixels.size()) return;
+      room_ -= image.pixels.size();
+    }
+    auto copy = std::make_unique<const Image>(image);
+    const std::lock_guard lock(mutex_);
+    if (!kept_[static_cast<std::size_t>(i)]) kept_[static_cast<std::size_t>(i)] = std::move(copy);
+  }
+
+  std::unique_ptr<Dataset> base_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<const Image>> kept_;
+  mutable std::size_t room_;
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> limited(std::unique_ptr<Dataset> base, std::int64_t count) {
+  require(count >= 0, base->info().name, "limit of {} images, expected 0 or more", count);
+  return std::make_unique<Limited>(std::move(base), count);
+}
+
+std::unique_ptr<Dataset> cached(std::unique_ptr<Dataset> base, std::size_t budget_bytes) {
+  return std::make_unique<Cached>(std::move(base), budget_bytes);
+}
+
+Normalization Normalization::for_channels(int wanted) const {
+  if (wanted == channels()) return *this;
+  if (channels() == 1)
+    return {std::vector(static_cast<std::size_t>(wanted), mean[0]),
+            std::vector(static_cast<std::size_t>(wanted), stddev[0])};
+  require(channels() == 3 && wanted == 1, "normalization", "{} channels for images of {}",
+          channels(), wanted);
+  // Luminance; the channels of natural images vary together, so their deviations add.
+  const auto luminance = [](const std::vector<float>& v) {
+    return 0.299f * v[0] + 0.587f * v[1] + 0.114f * v[2];
+  };
+  return {{luminance(mean)}, {luminance(stddev)}};
+}
+
+}  // namespace hg

@@ -1,0 +1,25 @@
+// A data set of image files, each decoded when asked for. What knows a folder layout (Tiny
+// ImageNet, a folder by class) makes the list.
+#pragma once
+
+#include "data/dataset.h"
+#include "data/file.h"
+
+namespace hg {
+
+struct ImageItem {
+  std::string path;
+  std::int64_t label = 0;
+  bool has_box = false;
+  Box box;
+};
+
+// Classes mixed in proportion, each class in its own order: any first n items hold about the same
+// share of every class.
+std::vector<ImageItem> interleaved(std::vector<std::vector<ImageItem>> by_class);
+
+// Images without a box and with more pixels than shrink_to x shrink_to come at that size (0: as
+// they are): what a loader would make of them anyway, and small enough to keep.
+std::unique_ptr<Dataset> image_files(DatasetInfo info, std::vector<ImageItem> items, int shrink_to);
+
+}  // namespace hg

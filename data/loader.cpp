@@ -1,0 +1,182 @@
+#include "data/loader.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "tensor/error.h"
+#include "tensor/random.h"
+
+namespace hg {
+namespace {
+
+constexpr std::size_t kAheadBytes = std::size_t{64} << 20;
+constexpr std::size_t kMostAhead = 4;
+
+LoaderOptions checked(const Dataset& dataset, const LoaderOptions& options) {
+  require(options.batch_size > 0, "loader", "batch_size {}, expected 1 or more",
+          options.batch_size);
+  require(options.img_size > 0 && options.in_channels > 0, "loader",
+          "images of {} channels and {} pixels a side, expected 1 or more of each",
+          options.in_channels, options.img_size);
+  require(dataset.size() > 0, "loader", "{} has no images", dataset.info().name);
+  require(!options.drop_last || options.batch_size <= dataset.size(), "loader",
+          "batch_size {}, but {} has {} images", options.batch_size, dataset.info().name,
+          dataset.size());
+  return options;
+}
+
+std::int64_t batch_count(const Dataset& dataset, const LoaderOptions& options) {
+  const std::int64_t spare = options.drop_last ? 0 : options.batch_size - 1;
+  return (dataset.size() + spare) / options.batch_size;
+}
+
+std::size_t batches_ahead(const LoaderOptions& o) {
+  const std::size_t side = static_cast<std::size_t>(o.img_size);
+  const std::size_t pixels = static_cast<std::size_t>(o.batch_size) *
+                             static_cast<std::size_t>(o.in_channels) * side * side;
+  return std::clamp(kAheadBytes / (pixels * (sizeof(float) + 1)), std::size_t{1}, kMostAhead);
+}
+
+std::uint64_t epoch_key(std::uint64_t seed, const char* name, std::int64_t epoch) {
+  return RandomStream(seed, fmt::format("{}.{}", name, epoch)).key();
+}
+
+}  // namespace
+
+Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
+    : dataset_(dataset),
+      options_(checked(dataset, options)),
+      normalize_(options.normalization.value_or(dataset.normalization())
+                     .for_channels(options.in_channels)),
+      batches_(batch_count(dataset, options)),
+      ahead_(batches_ahead(options)),
+      fit_(options.img_size, options.in_channels),
+      worker_([this] { work(); }) {}
+
+Loader::~Loader() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    ++generation_;
+  }
+  wake_worker_.notify_one();
+  worker_.join();
+}
+
+void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
+  require(epoch >= 0, "loader", "epoch {}, expected 0 or more", epoch);
+  require(first_batch >= 0 && first_batch <= batches_, "loader",
+          "batch {} of epoch {}, which has {}", first_batch, epoch, batches_);
+  {
+    const std::lock_guard lock(mutex_);
+    epoch_ = {epoch, ++generation_};
+    to_make_ = to_take_ = first_batch;
+    ready_.clear();
+    failure_ = nullptr;
+  }
+  wake_worker_.notify_one();
+}
+
+bool Loader::next(Batch& batch) {
+  std::unique_lock lock(mutex_);
+  require(epoch_.number >= 0, "loader", "next before start_epoch");
+  if (to_take_ == batches_) return false;
+  if (ready_.empty() && !failure_) {
+    const auto begin = std::chrono::steady_clock::now();
+    wake_reader_.wait(lock, [&] { return !ready_.empty() || failure_; });
+    waited_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+  if (ready_.empty()) std::rethrow_exception(failure_);
+  Batch made = std::move(ready_.front());
+  ready_.pop_front();
+  ++to_take_;
+  lock.unlock();
+  wake_worker_.notify_one();
+  batch = std::move(made);
+  return true;
+}
+
+void Loader::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_worker_.wait(lock, [&] {
+      const bool open = epoch_.number >= 0 && !failure_ && to_make_ < batches_;
+      return stop_ || (open && ready_.size() < ahead_);
+    });
+    if (stop_) return;
+    const Epoch epoch = epoch_;
+    const std::int64_t index = to_make_;
+    lock.unlock();
+    Batch batch;
+    bool made = false;
+    std::exception_ptr failure;
+    try {
+      made = make_batch(epoch, index, batch);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    if (epoch.generation != generation_) continue;  // nobody waits for this one any more
+    if (made) {
+      ready_.push_back(std::move(batch));
+      ++to_make_;
+    }
+    failure_ = failure;
+    wake_reader_.notify_one();
+  }
+}
+
+void Loader::order_items(std::int64_t epoch) {
+  if (ordered_epoch_ == epoch) return;
+  order_.resize(static_cast<std::size_t>(dataset_.size()));
+  std::iota(order_.begin(), order_.end(), std::int64_t{0});
+  if (options_.shuffle) {
+    RandomStream stream(options_.seed, fmt::format("data.shuffle.{}", epoch));
+    for (std::size_t i = order_.size() - 1; i > 0; --i)
+      std::swap(order_[i], order_[stream.below(i + 1)]);
+  }
+  ordered_epoch_ = epoch;
+}
+
+bool Loader::make_batch(const Epoch& epoch, std::int64_t index, Batch& batch) {
+  order_items(epoch.number);
+  const std::int64_t first = index * options_.batch_size;
+  const std::int64_t n = std::min(options_.batch_size, dataset_.size() - first);
+  batch.indices.assign(order_.begin() + first, order_.begin() + first + n);
+  batch.images = Tensor::empty({n, options_.in_channels, options_.img_size, options_.img_size});
+  batch.labels = Tensor::empty({n}, DType::i64);
+  batch.boxes = Tensor::zeros({n, 4});
+  batch.box_valid.assign(static_cast<std::size_t>(n), 0);
+  batch.pixels8.resize(static_cast<std::size_t>(batch.images.numel()));
+  const std::uint64_t key = epoch_key(options_.seed, "data.augment", epoch.number);
+  for (std::int64_t slot = 0; slot < n; ++slot) {
+    if (generation_ != epoch.generation) return false;
+    make_item(slot, augmentation(key, batch.indices[static_cast<std::size_t>(slot)]), batch);
+  }
+  return true;
+}
+
+Augmentation Loader::augmentation(std::uint64_t key, std::int64_t item) const {
+  if (!options_.augment) return {};
+  return draw_augmentation(key, item, options_.img_size, dataset_.info().mirrors);
+}
+
+void Loader::make_item(std::int64_t slot, const Augmentation& how, Batch& batch) {
+  const std::int64_t item = batch.indices[static_cast<std::size_t>(slot)];
+  dataset_.get(item, image_);
+  const Image& fitted = fit_(image_);
+  const std::int64_t offset = slot * static_cast<std::int64_t>(fitted.pixels.size());
+  std::uint8_t* pixels = batch.pixels8.data() + offset;
+  augment(fitted, how, pixels);
+  normalize_(pixels, fitted.plane(), batch.images.data<float>() + offset);
+  batch.labels.data<std::int64_t>()[slot] = dataset_.label(item);
+  if (const Box* box = dataset_.box(item)) {
+    const UnitBox placed = place_box(*box, image_.width, image_.height, options_.img_size, how);
+    const float corners[4] = {placed.x0, placed.y0, placed.x1, placed.y1};
+    std::copy_n(corners, 4, batch.boxes.data<float>() + 4 * slot);
+    batch.box_valid[static_cast<std::size_t>(slot)] = placed.valid;
+  }
+}
+
+}  // namespace hg

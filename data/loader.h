@@ -1,0 +1,91 @@
+// Batches of a data set, made ahead of time on a thread of their own. What is random depends on
+// (seed, epoch, item) alone, so an epoch entered at any batch gives the same bits at any speed.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "data/dataset.h"
+#include "data/transforms.h"
+#include "tensor/tensor.h"
+
+namespace hg {
+
+struct LoaderOptions {
+  std::int64_t batch_size = 64;
+  int img_size = 0, in_channels = 0;
+  bool augment = false;    // shift by up to img_size/8 each way; mirror, if the data set allows
+  bool shuffle = false;    // a new order each epoch
+  bool drop_last = false;  // leave out a last batch that isn't full
+  std::uint64_t seed = 1;
+  std::optional<Normalization> normalization;  // the data set's own unless given
+};
+
+struct Batch {
+  Tensor images;                       // [B,C,H,W] f32, normalised
+  Tensor labels;                       // [B] i64
+  Tensor boxes;                        // [B,4] f32: x0 y0 x1 y1 in 0..1; zeros where there is none
+  Bytes box_valid;                     // [B] 1: there is a box and enough of it is in view
+  Bytes pixels8;                       // [B,C,H,W] the same images before normalisation
+  CachedVector<std::int64_t> indices;  // [B] in the data set
+
+  std::int64_t size() const { return static_cast<std::int64_t>(indices.size()); }
+};
+
+class Loader {
+ public:
+  // The data set must outlive the loader.
+  Loader(const Dataset& dataset, const LoaderOptions& options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  std::int64_t batches() const { return batches_; }  // of a whole epoch
+  void start_epoch(std::int64_t epoch, std::int64_t first_batch = 0);
+  // False at the end of the epoch. What went wrong while a batch was made is thrown in its place.
+  bool next(Batch& batch);
+  // Seconds that next() has spent waiting for a batch, since construction.
+  double waited_s() const { return waited_s_; }
+
+ private:
+  struct Epoch {
+    std::int64_t number = -1;
+    std::uint64_t generation = 0;  // counts start_epoch calls
+  };
+  void work();
+  void order_items(std::int64_t epoch);
+  // False if it was given up because another epoch was started or the loader ends.
+  bool make_batch(const Epoch& epoch, std::int64_t index, Batch& batch);
+  void make_item(std::int64_t slot, const Augmentation& how, Batch& batch);
+  Augmentation augmentation(std::uint64_t key, std::int64_t item) const;
+
+  const Dataset& dataset_;
+  const LoaderOptions options_;
+  const Normalizer normalize_;
+  const std::int64_t batches_;
+  const std::size_t ahead_;  // batches kept ready
+
+  // Of the worker alone.
+  Fit fit_;
+  Image image_;
+  CachedVector<std::int64_t> order_;
+  std::int64_t ordered_epoch_ = -1;
+
+  std::mutex mutex_;
+  std::condition_variable wake_worker_, wake_reader_;
+  std::atomic<std::uint64_t> generation_{0};
+  Epoch epoch_;
+  std::int64_t to_make_ = 0, to_take_ = 0;  // batch indices of the epoch
+  std::deque<Batch, CachedAllocator<Batch>> ready_;
+  std::exception_ptr failure_;
+  bool stop_ = false;
+  double waited_s_ = 0;
+  std::thread worker_;  // last: it starts when all else is there
+};
+
+}  // namespace hg

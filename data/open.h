@@ -1,0 +1,24 @@
+// Finds and opens a data set by name.
+#pragma once
+
+#include "data/dataset.h"
+
+namespace hg {
+
+struct DataOptions {
+  std::string name;
+  std::string root;  // searched first: itself, <root>/<name> and the set's own folder name in it
+  std::int64_t train_limit = 0, test_limit = 0;  // 0: all; else the first so many items
+  // What the model takes; 0: unknown, which only `shapes` does not accept.
+  int img_size = 0, in_channels = 0;
+  std::int64_t num_classes = 0;
+  std::uint64_t seed = 1;  // of `shapes`
+};
+
+// Searched after the root: $HG_DATA/<name>, $HG_DATA/<the set's own folder name>, and
+// share/datasets/<name> of the system, where Debian's packages put theirs.
+std::unique_ptr<Dataset> open_dataset(const DataOptions& options, Split split);
+
+std::vector<std::string> known_datasets();
+
+}  // namespace hg

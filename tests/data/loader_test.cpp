@@ -1,0 +1,242 @@
+#include "data/loader.h"
+
+#include <set>
+
+#include "data/shapes.h"
+#include "tests/data/files.h"
+
+namespace hg::testing {
+namespace {
+
+std::unique_ptr<Dataset> some_shapes(std::int64_t count = 23) {
+  ShapesOptions options;
+  options.img_size = 16, options.classes = 3, options.count = count;
+  return make_shapes(options);
+}
+
+LoaderOptions options_for(std::int64_t batch_size) {
+  LoaderOptions options;
+  options.batch_size = batch_size, options.img_size = 16, options.in_channels = 3;
+  return options;
+}
+
+LoaderOptions training(std::int64_t batch_size) {
+  LoaderOptions options = options_for(batch_size);
+  options.shuffle = options.augment = true;
+  return options;
+}
+
+std::vector<Batch> epoch_of(Loader& loader, std::int64_t epoch, std::int64_t first = 0) {
+  std::vector<Batch> batches;
+  loader.start_epoch(epoch, first);
+  for (Batch batch; loader.next(batch);) batches.push_back(batch);
+  return batches;
+}
+
+void check_equal(const Batch& a, const Batch& b) {
+  CHECK(a.indices == b.indices);
+  CHECK(a.pixels8 == b.pixels8);
+  CHECK(a.box_valid == b.box_valid);
+  CHECK(a.images.to_vector<float>() == b.images.to_vector<float>());
+  CHECK(a.boxes.to_vector<float>() == b.boxes.to_vector<float>());
+  CHECK(a.labels.to_vector<std::int64_t>() == b.labels.to_vector<std::int64_t>());
+}
+
+TEST_CASE("in evaluation, items come in order and as they are") {
+  const auto data = some_shapes();
+  Loader loader(*data, options_for(8));
+  const std::vector<Batch> batches = epoch_of(loader, 0);
+  REQUIRE(batches.size() == 3);
+  CHECK(loader.batches() == 3);
+  CHECK(batches[0].images.shape() == Shape{8, 3, 16, 16});
+  CHECK(batches[2].images.shape() == Shape{7, 3, 16, 16});
+  CHECK(batches[2].size() == 7);
+  std::int64_t item = 0;
+  Image image;
+  for (const Batch& batch : batches)
+    for (std::int64_t slot = 0; slot < batch.size(); ++slot, ++item) {
+      CHECK(batch.indices[static_cast<std::size_t>(slot)] == item);
+      CHECK(batch.labels.data<std::int64_t>()[slot] == data->label(item));
+      data->get(item, image);
+      CHECK(std::equal(image.pixels.begin(), image.pixels.end(),
+                       batch.pixels8.begin() + slot * 3 * 256));
+      const float* box = batch.boxes.data<float>() + 4 * slot;
+      CHECK(box[2] == doctest::Approx(data->box(item)->x1 / 16));
+      CHECK(batch.box_valid[static_cast<std::size_t>(slot)] == 1);
+      const float first =
+          (static_cast<float>(image.pixels[0]) / 255 - 0.5f) / data->normalization().stddev[0];
+      CHECK(batch.images.data<float>()[slot * 3 * 256] == doctest::Approx(first));
+    }
+}
+
+TEST_CASE("an epoch holds every item once, in an order of its own") {
+  const auto data = some_shapes();
+  Loader loader(*data, training(5));
+  std::vector<std::vector<std::int64_t>> orders;
+  for (const std::int64_t epoch : {0, 1}) {
+    std::vector<std::int64_t> order;
+    for (const Batch& batch : epoch_of(loader, epoch))
+      order.insert(order.end(), batch.indices.begin(), batch.indices.end());
+    CHECK(order.size() == 23);
+    CHECK(std::set<std::int64_t>(order.begin(), order.end()).size() == 23);
+    orders.push_back(order);
+  }
+  CHECK(orders[0] != orders[1]);
+}
+
+TEST_CASE("any epoch entered at any batch gives the same bits") {
+  const auto data = some_shapes();
+  Loader loader(*data, training(4));
+  const std::vector<Batch> whole = epoch_of(loader, 3);
+  REQUIRE(whole.size() == 6);
+  epoch_of(loader, 4);
+  for (const std::int64_t first : {0, 2, 5, 6}) {
+    Loader other(*data, training(4));
+    const std::vector<Batch> rest = epoch_of(other, 3, first);
+    REQUIRE(rest.size() == static_cast<std::size_t>(6 - first));
+    for (std::size_t i = 0; i < rest.size(); ++i)
+      check_equal(rest[i], whole[static_cast<std::size_t>(first) + i]);
+  }
+  LoaderOptions options = training(4);
+  options.seed = 2;
+  Loader other(*data, options);
+  CHECK(epoch_of(other, 3)[0].indices != whole[0].indices);
+}
+
+TEST_CASE("an item's augmentation does not depend on its place, but on the epoch") {
+  const auto data = some_shapes();
+  LoaderOptions ordered = training(23);
+  ordered.shuffle = false;
+  Loader shuffled(*data, training(23)), straight(*data, ordered);
+  const Batch a = epoch_of(shuffled, 1)[0], b = epoch_of(straight, 1)[0];
+  const Batch later = epoch_of(straight, 2)[0];
+  const auto image = [](const Batch& batch, std::int64_t slot) {
+    return Bytes(batch.pixels8.begin() + slot * 768, batch.pixels8.begin() + (slot + 1) * 768);
+  };
+  int changed = 0;
+  for (std::int64_t slot = 0; slot < 23; ++slot) {
+    CHECK(image(a, slot) == image(b, a.indices[static_cast<std::size_t>(slot)]));
+    changed += image(b, slot) != image(later, slot);
+  }
+  CHECK(changed > 15);
+}
+
+TEST_CASE("a last batch that isn't full can be left out") {
+  const auto data = some_shapes();
+  LoaderOptions options = options_for(8);
+  options.drop_last = true;
+  Loader loader(*data, options);
+  CHECK(loader.batches() == 2);
+  CHECK(epoch_of(loader, 0).size() == 2);
+  options.batch_size = 24;
+  contains(fault_of([&] { Loader(*data, options); }), "batch_size 24, but shapes has 23 images");
+}
+
+TEST_CASE("batches stay what they are while more are made") {
+  const auto data = some_shapes();
+  Loader loader(*data, training(2));
+  loader.start_epoch(0);
+  Batch first, next;
+  loader.next(first);
+  const std::vector<float> values = first.images.to_vector<float>();
+  while (loader.next(next)) {
+  }
+  CHECK(first.images.to_vector<float>() == values);
+}
+
+TEST_CASE("images are fitted to the model") {
+  const auto data = some_shapes();
+  LoaderOptions options = options_for(23);
+  options.img_size = 10, options.in_channels = 1;
+  Loader loader(*data, options);
+  const Batch batch = epoch_of(loader, 0)[0];
+  CHECK(batch.images.shape() == Shape{23, 1, 10, 10});
+  CHECK(batch.boxes.data<float>()[2] == doctest::Approx(data->box(0)->x1 / 16));
+  options.in_channels = 2;
+  contains(fault_of([&] { Loader(*data, options); }), "3 channels for images of 2");
+}
+
+class Faulty final : public Dataset {
+ public:
+  Faulty() : Dataset({"faulty", "", {"a", "b"}, {{0.5f}, {0.5f}}, true}) {}
+  std::int64_t size() const override { return 10; }
+  void get(std::int64_t i, Image& image) const override {
+    require(i != 5, "image 5", "damaged");
+    image.reshape(1, 4, 4);
+    std::fill(image.pixels.begin(), image.pixels.end(), 7);
+  }
+  std::int64_t label(std::int64_t) const override { return 0; }
+};
+
+TEST_CASE("a fault in the worker reaches the reader in its turn; then a new epoch works") {
+  const Faulty data;
+  LoaderOptions options = options_for(2);
+  options.img_size = 4, options.in_channels = 1;
+  Loader loader(data, options);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    loader.start_epoch(epoch);
+    Batch batch;
+    CHECK(loader.next(batch));
+    CHECK(loader.next(batch));
+    CHECK(fault_of([&] { loader.next(batch); }) == "image 5: damaged");
+    CHECK(fault_of([&] { loader.next(batch); }) == "image 5: damaged");
+  }
+  loader.start_epoch(2, 3);
+  Batch batch;
+  CHECK(loader.next(batch));
+  CHECK(batch.indices[0] == 6);
+  CHECK(batch.box_valid[0] == 0);
+}
+
+TEST_CASE("a loader can be ended or sent to another epoch at any time") {
+  const auto data = some_shapes(200);
+  const auto expected = [&] {
+    Loader loader(*data, training(4));
+    loader.start_epoch(9);
+    Batch batch;
+    loader.next(batch);
+    return batch;
+  }();
+  Loader loader(*data, training(4));
+  for (int round = 0; round < 50; ++round) {
+    Loader unused(*data, training(4));
+    Loader left(*data, training(4));
+    left.start_epoch(round);
+    Batch batch;
+    loader.start_epoch(round, round % 40);
+    for (int i = 0; i < round % 7; ++i) CHECK(loader.next(batch));
+    loader.start_epoch(9);
+    CHECK(loader.next(batch));
+    check_equal(batch, expected);
+  }
+}
+
+TEST_CASE("in the steady state nothing is asked of the system") {
+  const auto data = some_shapes(64);
+  Loader loader(*data, training(8));
+  Batch batch;
+  std::uint64_t before = 0;
+  for (int epoch = 0; epoch < 12; ++epoch) {
+    if (epoch == 8) before = allocator::stats().system_calls;
+    loader.start_epoch(epoch);
+    while (loader.next(batch)) {
+    }
+  }
+  CHECK(allocator::stats().system_calls - before <= 2);
+}
+
+TEST_CASE("wrong use of a loader is an error") {
+  const auto data = some_shapes();
+  Loader loader(*data, options_for(8));
+  Batch batch;
+  contains(fault_of([&] { loader.next(batch); }), "next before start_epoch");
+  contains(fault_of([&] { loader.start_epoch(-1); }), "epoch -1");
+  contains(fault_of([&] { loader.start_epoch(0, 4); }), "batch 4 of epoch 0, which has 3");
+  contains(fault_of([&] { Loader(*data, options_for(0)); }), "batch_size 0");
+  LoaderOptions options = options_for(8);
+  options.img_size = 0;
+  contains(fault_of([&] { Loader(*data, options); }), "0 pixels a side");
+}
+
+}  // namespace
+}  // namespace hg::testing

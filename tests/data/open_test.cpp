@@ -1,0 +1,101 @@
+#include "data/open.h"
+
+#include <cstdlib>
+
+#include "tests/data/files.h"
+
+namespace hg::testing {
+namespace {
+
+// Sets HG_DATA for the time of a test.
+struct DataFolder {
+  TempFolder folder;
+  DataFolder() { setenv("HG_DATA", folder.path().c_str(), 1); }
+  ~DataFolder() { unsetenv("HG_DATA"); }
+};
+
+DataOptions named(const std::string& name, const std::string& root = "") {
+  DataOptions options;
+  options.name = name;
+  options.root = root;
+  return options;
+}
+
+std::int64_t first_label(const DataOptions& options) {
+  return open_dataset(options, Split::test)->label(0);
+}
+
+TEST_CASE("a data set is found in the root, then below HG_DATA") {
+  DataFolder data;
+  TempFolder root;
+  write(data.folder / "cifar-10-batches-bin/test_batch.bin", cifar_records(1, {1}));
+  CHECK(first_label(named("cifar10")) == 1);
+  write(data.folder / "cifar10/test_batch.bin", cifar_records(1, {2}));
+  CHECK(first_label(named("cifar10")) == 2);
+  CHECK(first_label(named("cifar10", root.path().string())) == 2);  // not in the root
+  write(root / "cifar10/test_batch.bin", cifar_records(1, {3}));
+  CHECK(first_label(named("cifar10", root.path().string())) == 3);
+  write(root / "test_batch.bin", cifar_records(1, {4}));
+  CHECK(first_label(named("cifar10", root.path().string())) == 4);
+  CHECK(open_dataset(named("cifar10"), Split::test)->info().source ==
+        (data.folder / "cifar10").string());
+  write(data.folder / "mnist/t10k-images-idx3-ubyte.gz", gzipped(idx_images(1, 4, 4)));
+  write(data.folder / "mnist/t10k-labels-idx1-ubyte.gz", gzipped(idx_labels({6})));
+  CHECK(first_label(named("mnist")) == 6);
+}
+
+TEST_CASE("what is not found is an error with every place and a way to get it") {
+  unsetenv("HG_DATA");
+  const std::string unset = fault_of([] { open_dataset(named("cifar10"), Split::train); });
+  contains(unset, "/usr/share/datasets/cifar10");
+  contains(unset, "HG_DATA is not set");
+  DataFolder data;
+  const std::string fault =
+      fault_of([] { open_dataset(named("cifar10", "/no/root"), Split::train); });
+  for (const std::string& place :
+       {std::string("/no/root"), (data.folder / "cifar10").string(),
+        (data.folder / "cifar-10-batches-bin").string(), std::string("/usr/share/datasets/cifar10"),
+        std::string("cifar-10-binary.tar.gz"), std::string("data.root")})
+    contains(fault, place);
+  const std::string unknown = fault_of([] { open_dataset(named("cifar11"), Split::train); });
+  contains(unknown, "data.name: unknown data set \"cifar11\"");
+  for (const std::string& name : known_datasets()) contains(unknown, name);
+}
+
+TEST_CASE("limits keep the first items; model and data set must fit") {
+  DataFolder data;
+  write(data.folder / "cifar10/test_batch.bin", cifar_records(1, {5, 6, 7}));
+  DataOptions options = named("cifar10");
+  options.test_limit = 2, options.train_limit = 1;
+  const auto two = open_dataset(options, Split::test);
+  REQUIRE(two->size() == 2);
+  CHECK(two->label(1) == 6);
+  CHECK(two->classes() == 10);
+  Image image;
+  two->get(1, image);
+  CHECK(image.pixels == patterned(3, 32, 32, 1).pixels);
+  options.test_limit = 9;
+  CHECK(open_dataset(options, Split::test)->size() == 3);
+  options.num_classes = 4;
+  contains(fault_of([&] { open_dataset(options, Split::test); }), "model.num_classes: 4, but");
+  options.test_limit = -1;
+  contains(fault_of([&] { open_dataset(options, Split::test); }), "data.test_limit: -1");
+}
+
+TEST_CASE("shapes need no files, and take their form from the model") {
+  DataOptions options = named("shapes");
+  options.img_size = 16, options.in_channels = 1, options.num_classes = 4;
+  options.train_limit = 5000;
+  const auto train = open_dataset(options, Split::train);
+  CHECK(train->size() == 5000);
+  CHECK(train->classes() == 4);
+  Image image;
+  train->get(0, image);
+  CHECK(image.channels == 1);
+  CHECK(image.width == 16);
+  options.num_classes = 11;
+  contains(fault_of([&] { open_dataset(options, Split::train); }), "11 classes, expected 2 to 10");
+}
+
+}  // namespace
+}  // namespace hg::testing
