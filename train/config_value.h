@@ -1,0 +1,123 @@
+// Values of a configuration from TOML nodes and from --set, by the type of their key. Private to
+// config_load.cpp, the one source that compiles the TOML library.
+#pragma once
+
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
+#include "train/config.h"
+#include "train/config_key.h"
+#include "train/text.h"
+#include "train/usage_error.h"
+
+namespace hg {
+
+// Far beyond any configuration; bounds the nesting that the TOML library builds and takes down
+// recursively.
+inline constexpr std::size_t kLongestText = 64 * 1024;
+inline constexpr std::size_t kMostItems = 4096;
+
+inline std::string_view kind_of(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::table:
+      return "a table";
+    case toml::node_type::array:
+      return "an array";
+    case toml::node_type::string:
+      return "a string";
+    case toml::node_type::integer:
+      return "an integer";
+    case toml::node_type::floating_point:
+      return "a float";
+    case toml::node_type::boolean:
+      return "a boolean";
+    default:
+      return "a date or time";
+  }
+}
+
+// What a key of the type expects, in words.
+template <class T>
+constexpr std::string_view kExpected = "an array";
+template <>
+inline constexpr std::string_view kExpected<bool> = "true or false";
+template <>
+inline constexpr std::string_view kExpected<std::int64_t> = "an integer";
+template <>
+inline constexpr std::string_view kExpected<double> = "a number";
+template <>
+inline constexpr std::string_view kExpected<std::string> = "a string";
+template <>
+inline constexpr std::string_view kExpected<CountOrFraction> = "a count or a fraction";
+
+template <class T>
+void read_value(const toml::node& node, T& value, const std::string& who) {
+  const auto found = node.value_exact<T>();
+  usage_require(found.has_value(), who, "expected {}, got {}", kExpected<T>, kind_of(node));
+  value = *found;
+}
+
+inline void read_value(const toml::node& node, double& value, const std::string& who) {
+  if (const auto integer = node.value_exact<std::int64_t>())
+    value = static_cast<double>(*integer);
+  else
+    read_value<double>(node, value, who);
+}
+
+inline void read_value(const toml::node& node, CountOrFraction& value, const std::string& who) {
+  usage_require(node.is_number(), who, "expected {}, got {}", kExpected<CountOrFraction>,
+                kind_of(node));
+  if (const auto count = node.value_exact<std::int64_t>())
+    value = CountOrFraction::count(*count);
+  else
+    value = CountOrFraction::fraction(*node.value_exact<double>());
+}
+
+template <class T>
+void read_value(const toml::node& node, std::vector<T>& values, const std::string& who) {
+  const toml::array* array = node.as_array();
+  usage_require(array != nullptr, who, "expected an array, got {}", kind_of(node));
+  usage_require(array->size() <= kMostItems, who, "expected at most {} items, got {}", kMostItems,
+                array->size());
+  values.clear();
+  for (const toml::node& item : *array) {
+    T value{};
+    read_value(item, value, who);
+    values.push_back(value);
+  }
+}
+
+inline toml::table parse_toml(std::string_view text, const std::string& source) {
+  usage_require(text.size() <= kLongestText, source, "longer than {} bytes: not a configuration",
+                kLongestText);
+  try {
+    return toml::parse(text, source);
+  } catch (const toml::parse_error& error) {
+    usage_fail(fmt::format("{}:{}", source, error.source().begin.line), "not TOML: {}",
+               printable(error.description(), 200));
+  }
+}
+
+// The value of "--set key=value": TOML, where the quotes of a string may be left out.
+struct Setting {
+  std::string text;
+};
+
+template <class T>
+void read_value(const Setting& setting, T& value, const std::string& who) {
+  const bool quoted = setting.text.starts_with('"') || setting.text.starts_with('\'');
+  const bool bare = std::is_same_v<T, std::string> && !quoted;
+  const std::string text = bare ? toml_string(setting.text) : setting.text;
+  usage_require(text.size() <= kLongestText && text.find_first_of("\r\n") == std::string::npos, who,
+                "expected one line, got {}", printable(text));
+  toml::table table;
+  try {
+    table = toml::parse("value = " + text);
+  } catch (const toml::parse_error&) {
+    usage_fail(who, "expected {}, got {}", kExpected<T>,
+               text.empty() ? "nothing" : printable(text));
+  }
+  read_value(*table.get("value"), value, who);
+}
+
+}  // namespace hg

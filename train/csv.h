@@ -1,0 +1,38 @@
+// A CSV file that grows by rows and is whole at any moment: each append rewrites it atomically
+// (rows are few, one an epoch), so a kill leaves either the old rows or the old rows and the new.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hg {
+
+using CsvRow = std::vector<std::string>;
+
+// All rows of the text, the header included, as fields; RFC 4180.
+std::vector<CsvRow> parse_csv(std::string_view text, const std::string& source);
+std::string to_csv(const CsvRow& row);  // one line with its end
+
+class CsvLog {
+ public:
+  // A new file with the header alone.
+  static CsvLog create(std::string path, CsvRow columns);
+  // Goes on after the first `rows` rows of an existing file: what a killed run wrote after the
+  // checkpoint it resumes from is dropped, so no row comes twice. For that, the row of an epoch has
+  // to be appended before the checkpoint of the same epoch is written.
+  static CsvLog resume(std::string path, CsvRow columns, std::size_t rows);
+
+  void append(const CsvRow& row);
+  const std::vector<CsvRow>& rows() const { return rows_; }
+
+ private:
+  CsvLog(std::string path, CsvRow columns) : path_(std::move(path)), columns_(std::move(columns)) {}
+  void write() const;
+
+  std::string path_;
+  CsvRow columns_;
+  std::vector<CsvRow> rows_;
+};
+
+}  // namespace hg

@@ -1,0 +1,20 @@
+// Ctrl-C and kill: the first SIGINT or SIGTERM asks for an orderly end, the second ends at once.
+#pragma once
+
+namespace hg {
+
+inline constexpr int kInterruptedExitCode = 130;
+
+// While alive, the two signals set a flag that the trainer looks at after each step; a second one
+// ends the process with kInterruptedExitCode. One at a time.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();  // puts the handlers before it back
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  bool requested() const;
+};
+
+}  // namespace hg
