@@ -81,11 +81,9 @@ std::unique_ptr<Dataset> cached(std::unique_ptr<Dataset> base, std::size_t budge
 
 Normalization Normalization::for_channels(int wanted) const {
   if (wanted == channels()) return *this;
-  if (channels() == 1)
-    return {std::vector(static_cast<std::size_t>(wanted), mean[0]),
-            std::vector(static_cast<std::size_t>(wanted), stddev[0])};
-  require(channels() == 3 && wanted == 1, "normalization", "{} channels for images of {}",
-          channels(), wanted);
+  require((channels() == 1 && wanted == 3) || (channels() == 3 && wanted == 1), "in_channels",
+          "{}, but the images have {}; only gray (1) and RGB (3) convert", wanted, channels());
+  if (wanted == 3) return {std::vector(3, mean[0]), std::vector(3, stddev[0])};
   // Luminance; the channels of natural images vary together, so their deviations add.
   const auto luminance = [](const std::vector<float>& v) {
     return 0.299f * v[0] + 0.587f * v[1] + 0.114f * v[2];

@@ -3,6 +3,8 @@
 #include <zlib.h>
 
 #include <array>
+#include <cerrno>
+#include <cstring>
 
 #include "data/memory_dataset.h"
 #include "tensor/error.h"
@@ -20,7 +22,7 @@ class Reader {
  public:
   explicit Reader(const Path& path) : path_(path.string()), bytes_(size_of_file(path)) {
     file_ = gzopen(path_.c_str(), "rb");
-    require(file_ != nullptr, path_, "cannot open");
+    require(file_ != nullptr, path_, "cannot open: {}", std::strerror(errno));
     gzbuffer(file_, 1 << 18);
   }
   ~Reader() { gzclose(file_); }

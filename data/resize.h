@@ -19,13 +19,16 @@ class Resizer {
     CachedVector<int> first, count;
     CachedVector<std::int32_t> weights;
     void prepare(int new_in, int new_out);
+    const std::int32_t* weights_of(int j) const {
+      return weights.data() + std::ptrdiff_t{j} * taps;
+    }
   };
-  void along_x(const Image& in, Image& out) const;
-  void along_y(const Image& in, Image& out);
+  void along_x(const Image& in, Image& out);
+  void along_y(const Image& in, Image& out) const;
 
   Filter x_, y_;
   Image between_;
-  CachedVector<std::int32_t> sums_;
+  Bytes turned_in_, turned_out_;
 };
 
 }  // namespace hg

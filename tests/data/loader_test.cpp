@@ -153,7 +153,7 @@ TEST_CASE("images are fitted to the model") {
   CHECK(batch.images.shape() == Shape{23, 1, 10, 10});
   CHECK(batch.boxes.data<float>()[2] == doctest::Approx(data->box(0)->x1 / 16));
   options.in_channels = 2;
-  contains(fault_of([&] { Loader(*data, options); }), "3 channels for images of 2");
+  contains(fault_of([&] { Loader(*data, options); }), "in_channels: 2, but the images have 3");
 }
 
 class Faulty final : public Dataset {

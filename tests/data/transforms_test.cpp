@@ -1,5 +1,6 @@
 #include "data/transforms.h"
 
+#include <array>
 #include <set>
 
 #include "tests/data/files.h"
@@ -26,6 +27,59 @@ TEST_CASE("resize equals Pillow's, larger, smaller, each way alone") {
                                       176, 179, 91,  94,  113, 132, 150, 169, 188, 191});
   CHECK(resized(9, 3, 4, 3) == Values{31, 106, 172, 61, 132, 171, 99, 194, 183, 125, 163, 122});
   CHECK(resized(4, 6, 4, 2) == Values{82, 135, 124, 178, 117, 139, 97, 183});
+}
+
+// The definition, pixel by pixel: along x first, rounded, then along y.
+Bytes plainly_resized(const Bytes& row, int size) {
+  const int n = static_cast<int>(row.size());
+  const double scale = double(n) / size, support = std::max(1.0, scale);
+  Bytes out;
+  for (int j = 0; j < size; ++j) {
+    const double center = (j + 0.5) * scale;
+    const int begin = std::max(0, int(center - support + 0.5));
+    const int end = std::min(n, int(center + support + 0.5));
+    std::vector<double> w;
+    double total = 0;
+    for (int i = begin; i < end; ++i) {
+      w.push_back(std::max(0.0, 1 - std::abs((i - center + 0.5) * (1 / support))));
+      total += w.back();
+    }
+    std::int32_t sum = 1 << 21;
+    for (int i = begin; i < end; ++i)
+      sum += static_cast<std::int32_t>(0.5 +
+                                       w[static_cast<std::size_t>(i - begin)] / total * (1 << 22)) *
+             row[static_cast<std::size_t>(i)];
+    out.push_back(static_cast<std::uint8_t>(sum >> 22));
+  }
+  return out;
+}
+
+TEST_CASE("resize equals its definition at sizes around the vectors' lengths") {
+  Resizer resize;
+  Image out;
+  RandomStream random(3, "pixels");
+  for (const auto& [height, width, new_height, new_width] :
+       {std::array{37, 41, 70, 19}, std::array{64, 64, 224, 224}, std::array{66, 8, 15, 65},
+        std::array{7, 130, 9, 64}}) {
+    Image in;
+    in.reshape(3, height, width);
+    for (std::uint8_t& v : in.pixels) v = static_cast<std::uint8_t>(random.bits());
+    resize(in, new_height, new_width, out);
+    Image between;
+    between.reshape(3, height, new_width);
+    for (int c = 0; c < 3; ++c)
+      for (int y = 0; y < height; ++y) {
+        const Bytes row = plainly_resized(Bytes(in.row(c, y), in.row(c, y) + width), new_width);
+        std::copy(row.begin(), row.end(), between.row(c, y));
+      }
+    for (int c = 0; c < 3; ++c)
+      for (int x = 0; x < new_width; ++x) {
+        Bytes column, got;
+        for (int y = 0; y < height; ++y) column.push_back(between.row(c, y)[x]);
+        for (int y = 0; y < new_height; ++y) got.push_back(out.row(c, y)[x]);
+        REQUIRE(got == plainly_resized(column, new_height));
+      }
+  }
 }
 
 TEST_CASE("resize: same size copies, a flat image stays flat, one object serves many sizes") {
@@ -142,7 +196,7 @@ TEST_CASE("normalisation, and its form for other channels") {
   CHECK(out[5] == doctest::Approx((0.8 - 0.3) / 0.5));
   CHECK(colour.for_channels(1).mean[0] == doctest::Approx(0.4185));
   CHECK(Normalization{{0.1f}, {0.3f}}.for_channels(3).stddev == std::vector<float>(3, 0.3f));
-  contains(fault_of([&] { colour.for_channels(2); }), "3 channels for images of 2");
+  contains(fault_of([&] { colour.for_channels(2); }), "in_channels: 2, but the images have 3");
   contains(fault_of([] { Normalizer(Normalization{{0}, {0}}); }), "standard deviation 0");
   const Tensor input = to_input(patterned(1, 9, 5), 4, 3, colour);
   CHECK(input.shape() == Shape{1, 3, 4, 4});
