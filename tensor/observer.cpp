@@ -23,17 +23,29 @@ class ScopeTable {
     return path;
   }
 
+  const ScopePath* leaf(const ScopePath* parent, std::string_view name) {
+    const std::lock_guard lock(mutex_);
+    return enter(leaves_[parent], parent, name, true);
+  }
+
  private:
+  using Children = std::map<std::string, ScopePath, std::less<>>;
+
   const ScopePath* child(const ScopePath* parent, std::string_view name) {
-    auto& children = children_[parent];
+    return enter(children_[parent], parent, name, false);
+  }
+
+  static const ScopePath* enter(Children& children, const ScopePath* parent, std::string_view name,
+                                bool leaf) {
     if (const auto found = children.find(name); found != children.end()) return &found->second;
-    std::string path =
-        parent->path.empty() ? std::string(name) : parent->path + "." + std::string(name);
-    return &children.emplace(std::string(name), ScopePath{std::move(path)}).first->second;
+    const std::string last(name);
+    const std::string path = parent->path.empty() ? last : parent->path + "." + last;
+    ScopePath made{path, leaf ? parent->path : path, leaf ? last : ""};
+    return &children.emplace(last, std::move(made)).first->second;
   }
 
   std::mutex mutex_;
-  std::map<const ScopePath*, std::map<std::string, ScopePath, std::less<>>> children_;
+  std::map<const ScopePath*, Children> children_, leaves_;
 };
 
 ScopeTable& scope_table() {
@@ -73,6 +85,9 @@ PhaseScope::~PhaseScope() { phase = previous_; }
 const ScopePath* current_scope() { return scope; }
 Scope::Scope(std::string_view name) : previous_(scope) {
   scope = scope_table().descend(scope, name);
+}
+Scope::Scope(std::string_view name, Leaf) : previous_(scope) {
+  scope = scope_table().leaf(scope, name);
 }
 Scope::Scope(const ScopePath* path) : previous_(scope) { scope = path; }
 Scope::~Scope() { scope = previous_; }

@@ -27,14 +27,19 @@ class PhaseScope {
 
 // A place in the model. Paths are interned: the same path is the same pointer, for ever.
 struct ScopePath {
-  std::string path;  // "blocks.3.attn"; "" at the root
+  std::string path;  // "blocks.3.attn.qkv"; "" at the root
+  // How a profile labels what runs here: an ordinary scope is a layer, and each op goes by its own
+  // name; a leaf (a linear, a norm) is one entry of its parent: layer "blocks.3.attn", op "qkv".
+  std::string layer, op;
 };
 const ScopePath* current_scope();
 
 // While alive, ops of this thread belong to <current path>.<name>, or to `path` when reopened.
 class Scope {
  public:
+  enum Leaf { kLeaf };
   explicit Scope(std::string_view name);
+  Scope(std::string_view name, Leaf);
   explicit Scope(const ScopePath* path);
   ~Scope();
   Scope(const Scope&) = delete;

@@ -1,14 +1,18 @@
 #include "tensor/run.h"
 
+#include <utility>
+
 #include "tensor/observer.h"
 
 namespace hg {
 namespace {
 
+thread_local bool dry = false;
+
 void check_inputs(const Op& op, In in) {
   for (std::size_t i = 0; i < in.size(); ++i) {
     require(in[i].defined(), op.name(), "input {} is undefined", i);
-    require(in[i].storage() != nullptr, op.name(), "input {} {} has no contents", i, in[i]);
+    require(dry || in[i].storage() != nullptr, op.name(), "input {} {} has no contents", i, in[i]);
     require(in[i].device() == in[0].device(), op.name(), "input 0 is on {}, input {} on {}",
             in[0].device(), i, in[i].device());
     require(in[i].contiguous() || op.strided_inputs().has(i), op.name(),
@@ -16,16 +20,20 @@ void check_inputs(const Op& op, In in) {
   }
 }
 
+Tensor make_output(In in, const TensorSpec& spec) {
+  if (spec.alias_of >= 0) return in[static_cast<std::size_t>(spec.alias_of)].view(spec);
+  return dry ? Tensor::hollow_of(spec) : Tensor::empty(spec.shape, spec.dtype, spec.device);
+}
+
 Tensors make_outputs(In in, const TensorSpecs& specs) {
   Tensors out;
   out.reserve(specs.size());
-  for (const TensorSpec& spec : specs)
-    out.push_back(spec.alias_of >= 0 ? in[static_cast<std::size_t>(spec.alias_of)].view(spec)
-                                     : Tensor::empty(spec.shape, spec.dtype, spec.device));
+  for (const TensorSpec& spec : specs) out.push_back(make_output(in, spec));
   return out;
 }
 
 void launch(const Op& op, In in, Out out) {
+  if (dry) return;
   const Device device = in.empty() ? out[0].device() : in[0].device();
   require(device == Device::cpu, op.name(), "no kernel for {} in this build", device);
   op.cpu(in, out);
@@ -33,7 +41,7 @@ void launch(const Op& op, In in, Out out) {
 
 void mark_written(const TensorSpecs& specs, In out) {
   for (std::size_t i = 0; i < specs.size(); ++i)
-    if (specs[i].in_place) out[i].storage()->bump_version();
+    if (specs[i].in_place && !dry) out[i].storage()->bump_version();
 }
 
 }  // namespace
@@ -52,5 +60,8 @@ Tensors run(const Op& op, In in) {
   if (recorder) recorder->after(op, in, out);
   return out;
 }
+
+DryRun::DryRun() : previous_(std::exchange(dry, true)) {}
+DryRun::~DryRun() { dry = previous_; }
 
 }  // namespace hg

@@ -12,4 +12,17 @@ inline Tensors run(const Op& op, std::initializer_list<Tensor> in) {
 // The output of an op that has one.
 inline Tensor run_one(const Op& op, std::initializer_list<Tensor> in) { return run(op, in)[0]; }
 
+// While alive, ops of this thread are inferred, recorded and observed but not launched, and their
+// outputs have no contents: it counts a model without computing it.
+class DryRun {
+ public:
+  DryRun();
+  ~DryRun();
+  DryRun(const DryRun&) = delete;
+  DryRun& operator=(const DryRun&) = delete;
+
+ private:
+  bool previous_;
+};
+
 }  // namespace hg

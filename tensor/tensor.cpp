@@ -32,15 +32,20 @@ void for_each_offset(const Shape& shape, const Shape& strides, int axis, std::in
 
 }  // namespace
 
-Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
-  check_extents(shape, "tensor");
+Tensor Tensor::hollow_of(const TensorSpec& spec) {
+  check_extents(spec.shape, "tensor");
   Tensor t;
-  t.shape_ = shape;
-  t.strides_ = shape.contiguous_strides();
-  t.dtype_ = dtype;
-  t.device_ = device;
-  t.storage_ = make_storage(device, t.bytes());
+  t.shape_ = spec.shape;
+  t.strides_ = spec.shape.contiguous_strides();
+  t.dtype_ = spec.dtype;
+  t.device_ = spec.device;
   t.id_ = next_id();
+  return t;
+}
+
+Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
+  Tensor t = hollow_of({dtype, shape, device});
+  t.storage_ = make_storage(device, t.bytes());
   return t;
 }
 

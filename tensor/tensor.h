@@ -34,6 +34,7 @@ class Tensor {
 
   static Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu);
   static Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu);
+  static Tensor hollow_of(const TensorSpec& spec);  // shape and dtype without contents
   static Tensor full(const Shape& shape, double value, DType dtype = DType::f32);
   template <class T>
   static Tensor of(const Shape& shape, std::span<const T> values);

@@ -14,7 +14,7 @@ command -v ninja >/dev/null && generator=(-G Ninja)
 for preset in "${presets[@]}"; do
   echo "== $preset"
   target=()
-  [[ $preset == tsan ]] && target=(--target threads)
+  [[ $preset == tsan ]] && target=(--target threads data_threads)
   cmake --preset "$preset" "${generator[@]}" >/dev/null
   cmake --build --preset "$preset" --parallel "$(nproc)" "${target[@]}" | tail -n 1
   ctest --preset "$preset" --parallel "$(nproc)" --progress

@@ -1,0 +1,22 @@
+#include "nn/block.h"
+
+#include "tensor/observer.h"
+#include "tensor/ops/binary.h"
+
+namespace hg::nn {
+
+Block::Block(const Builder& parent, const std::string& name, const AttentionOptions& attention,
+             std::int64_t mlp_hidden)
+    : name_(name),
+      norm1_(parent.child(name), "norm1", attention.width),
+      attention_(parent.child(name), attention),
+      norm2_(parent.child(name), "norm2", attention.width),
+      mlp_(parent.child(name), attention.width, mlp_hidden, attention.dropout) {}
+
+Tensor Block::operator()(const Tensor& x, const Context& context) const {
+  const Scope scope(name_);
+  const Tensor attended = add(x, attention_(norm1_(x), context));
+  return add(attended, mlp_(norm2_(attended), context));
+}
+
+}  // namespace hg::nn

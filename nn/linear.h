@@ -1,0 +1,20 @@
+// A linear layer: weight [out, in], bias [out].
+#pragma once
+
+#include "nn/parameter.h"
+
+namespace hg::nn {
+
+class Linear {
+ public:
+  Linear(const Builder& parent, std::string_view name, std::int64_t in, std::int64_t out,
+         bool bias = true);
+  Tensor operator()(const Tensor& x) const;
+  Tensor with_gelu(const Tensor& x) const;
+
+ private:
+  std::string name_;
+  Tensor weight_, bias_;  // bias undefined without one
+};
+
+}  // namespace hg::nn

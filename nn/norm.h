@@ -1,0 +1,18 @@
+// Layer norm over the last axis: weight (gamma) and bias (beta) of its width.
+#pragma once
+
+#include "nn/parameter.h"
+
+namespace hg::nn {
+
+class LayerNorm {
+ public:
+  LayerNorm(const Builder& parent, std::string_view name, std::int64_t width);
+  Tensor operator()(const Tensor& x) const;
+
+ private:
+  std::string name_;
+  Tensor weight_, bias_;
+};
+
+}  // namespace hg::nn

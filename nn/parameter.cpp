@@ -1,0 +1,52 @@
+#include "nn/parameter.h"
+
+#include "tensor/random.h"
+
+namespace hg::nn {
+namespace {
+
+std::string join(const std::string& path, std::string_view name) {
+  return path.empty() ? std::string(name) : path + "." + std::string(name);
+}
+
+void fill(const Tensor& t, const Init& init, RandomStream stream) {
+  switch (init.kind) {
+    case Init::Kind::constant:
+      std::fill_n(t.data<float>(), t.numel(), init.value);
+      return;
+    case Init::Kind::normal:
+      return fill_normal(t, stream, 0, init.value);
+    case Init::Kind::uniform:
+      return fill_uniform(t, stream, -init.value, init.value);
+  }
+}
+
+}  // namespace
+
+Tensor Parameters::make(const std::string& name, const Shape& shape, const Init& init, bool decay) {
+  require(find(name) == nullptr, "parameters", "{} is made twice", name);
+  Tensor value = hollow_ ? Tensor::hollow_of({DType::f32, shape}) : Tensor::empty(shape);
+  if (!hollow_) fill(value, init, RandomStream(seed_, "init." + name));
+  all_.push_back({name, value, decay && shape.rank() > 1});
+  return value;
+}
+
+const Parameter* Parameters::find(std::string_view name) const {
+  for (const Parameter& p : all_)
+    if (p.name == name) return &p;
+  return nullptr;
+}
+
+std::int64_t Parameters::count() const {
+  std::int64_t n = 0;
+  for (const Parameter& p : all_) n += p.value.numel();
+  return n;
+}
+
+Builder Builder::child(std::string_view name) const { return {parameters_, join(path_, name)}; }
+
+Tensor Builder::make(std::string_view name, const Shape& shape, const Init& init, bool decay) {
+  return parameters_.make(join(path_, name), shape, init, decay);
+}
+
+}  // namespace hg::nn

@@ -1,0 +1,61 @@
+// Named parameters of a model, in the order they were made, and how each starts.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace hg::nn {
+
+struct Init {
+  enum class Kind { constant, normal, uniform };
+  Kind kind = Kind::constant;
+  double value = 0;  // the constant, the standard deviation, or the bound
+
+  static Init constant(double value) { return {Kind::constant, value}; }
+  static Init normal(double stddev) { return {Kind::normal, stddev}; }
+  static Init uniform(double bound) { return {Kind::uniform, bound}; }
+};
+
+struct Parameter {
+  std::string name;  // "blocks.3.attn.qkv.weight"
+  Tensor value;
+  bool decay;  // weight decay applies
+};
+
+class Parameters {
+ public:
+  // With hollow, parameters have shapes only: for counting, never for computing.
+  explicit Parameters(std::uint64_t seed, bool hollow = false) : seed_(seed), hollow_(hollow) {}
+
+  // The start values depend on seed and name alone. 1-D tensors never decay.
+  Tensor make(const std::string& name, const Shape& shape, const Init& init, bool decay = true);
+
+  const std::vector<Parameter>& all() const { return all_; }
+  const Parameter* find(std::string_view name) const;
+  std::int64_t count() const;  // elements of all parameters
+
+ private:
+  std::uint64_t seed_;
+  bool hollow_;
+  std::vector<Parameter> all_;
+};
+
+// Where a layer stands while a model is built: its parameters get `path.` before their names.
+class Builder {
+ public:
+  explicit Builder(Parameters& parameters) : parameters_(parameters) {}
+
+  Builder child(std::string_view name) const;
+  Tensor make(std::string_view name, const Shape& shape, const Init& init, bool decay = true);
+
+ private:
+  Builder(Parameters& parameters, std::string path)
+      : parameters_(parameters), path_(std::move(path)) {}
+  Parameters& parameters_;
+  std::string path_;
+};
+
+}  // namespace hg::nn

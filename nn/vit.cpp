@@ -1,0 +1,63 @@
+#include "nn/vit.h"
+
+#include <cmath>
+
+#include "tensor/observer.h"
+#include "tensor/ops/embed.h"
+#include "tensor/ops/gather.h"
+#include "tensor/ops/reduce.h"
+#include "tensor/ops/view.h"
+
+namespace hg::nn {
+namespace {
+
+const VitOptions& checked(const VitOptions& o) {
+  for (const std::int64_t size :
+       {o.channels, o.img_size, o.patch_size, o.width, o.depth, o.heads, o.dim_head, o.classes})
+    require(size > 0, "vit", "a size of {}", size);
+  require(o.img_size % o.patch_size == 0, "vit", "patches of {} don't tile an image of {}",
+          o.patch_size, o.img_size);
+  return o;
+}
+
+std::vector<Block> make_blocks(const Builder& root, const VitOptions& o) {
+  const AttentionOptions attention{o.width, o.heads, o.dim_head, o.qkv_bias, o.dropout};
+  const auto hidden = std::llround(o.mlp_ratio * static_cast<double>(o.width));
+  std::vector<Block> blocks;
+  for (std::int64_t i = 0; i < o.depth; ++i)
+    blocks.emplace_back(root, fmt::format("blocks.{}", i), attention, hidden);
+  return blocks;
+}
+
+}  // namespace
+
+Vit::Vit(const VitOptions& o, std::uint64_t seed, bool hollow)
+    : options_(checked(o)),
+      parameters_(seed, hollow),
+      cls_token_(parameters_.make("cls_token", {1, 1, o.width}, Init::normal(0.02), false)),
+      pos_embed_(
+          parameters_.make("pos_embed", {1, o.patches() + 1, o.width}, Init::normal(0.02), false)),
+      patch_embed_(Builder(parameters_), o.channels, o.patch_size, o.width),
+      blocks_(make_blocks(Builder(parameters_), o)),
+      norm_(Builder(parameters_), "norm", o.width),
+      head_(Builder(parameters_), "head", o.width, o.classes) {}
+
+Tensor Vit::logits(const Tensor& images, const Context& context) const {
+  require(images.rank() == 4 && images.dim(1) == options_.channels &&
+              images.dim(2) == options_.img_size && images.dim(3) == options_.img_size,
+          "vit", "expected images [B,{0},{1},{1}], got {2}", options_.channels, options_.img_size,
+          images);
+  Tensor x = embed_tokens(patch_embed_(images), cls_token_, pos_embed_);
+  x = context.dropout(x, options_.dropout);
+  for (const Block& block : blocks_) x = block(x, context);
+  return head_(pooled(x));
+}
+
+// A layer norm acts on each token alone, so the class token is taken before it.
+Tensor Vit::pooled(const Tensor& x) const {
+  if (options_.pool == VitOptions::Pool::mean) return mean(norm_(x), 1);
+  const Tensor first = Tensor::zeros({x.dim(0), 1}, DType::i64);
+  return norm_(reshape(gather_rows(x, first), {x.dim(0), options_.width}));
+}
+
+}  // namespace hg::nn

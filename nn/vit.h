@@ -1,0 +1,44 @@
+// The Vision Transformer: patch embedding, class token and positions, blocks, final norm, head.
+// Parameter names are timm's.
+#pragma once
+
+#include "nn/block.h"
+#include "nn/patch_embed.h"
+
+namespace hg::nn {
+
+struct VitOptions {
+  enum class Pool { cls, mean };
+  std::int64_t channels = 3, img_size = 224, patch_size = 16;
+  std::int64_t width = 192, depth = 12, heads = 3, dim_head = 64;
+  double mlp_ratio = 4;
+  std::int64_t classes = 1000;
+  Pool pool = Pool::cls;
+  double dropout = 0;
+  bool qkv_bias = true;
+
+  std::int64_t patches() const { return (img_size / patch_size) * (img_size / patch_size); }
+};
+
+class Vit {
+ public:
+  Vit(const VitOptions& options, std::uint64_t seed, bool hollow = false);
+
+  Tensor logits(const Tensor& images, const Context& context) const;  // [B,C,H,W] -> [B, classes]
+
+  const VitOptions& options() const { return options_; }
+  const Parameters& parameters() const { return parameters_; }
+
+ private:
+  Tensor pooled(const Tensor& x) const;
+
+  VitOptions options_;
+  Parameters parameters_;
+  Tensor cls_token_, pos_embed_;
+  PatchEmbed patch_embed_;
+  std::vector<Block> blocks_;
+  LayerNorm norm_;
+  Linear head_;
+};
+
+}  // namespace hg::nn

@@ -1,0 +1,126 @@
+#include "train/checkpoint.h"
+
+#include <bit>
+#include <nlohmann/json.hpp>
+
+#include "tensor/backend.h"
+#include "train/usage_error.h"
+
+namespace hg {
+namespace {
+
+using Json = nlohmann::json;
+using Metadata = std::map<std::string, std::string>;
+
+// One list of fields for both directions. Doubles keep their bits.
+template <class Field>
+void visit(Position& p, std::int64_t& optimizer_steps, Field field) {
+  field("phase", p.phase);
+  field("epoch", p.epoch);
+  field("batch", p.batch);
+  field("rows", p.rows);
+  field("images", p.images);
+  field("epoch_images", p.epoch_images);
+  field("flops", p.flops);
+  field("flops_matmul", p.flops_matmul);
+  field("epoch_loss", p.epoch_loss);
+  field("seconds", p.seconds);
+  field("epoch_seconds", p.epoch_seconds);
+  field("optimizer_steps", optimizer_steps);
+}
+
+struct Writer {
+  Metadata& to;
+  template <class T>
+  void operator()(const char* name, T value) const {
+    to[name] = std::to_string(std::bit_cast<std::uint64_t>(value));
+  }
+};
+
+struct Reader {
+  const Metadata& from;
+  const std::string& source;
+  template <class T>
+  void operator()(const char* name, T& value) const {
+    const auto found = from.find(name);
+    usage_require(found != from.end(), source, "no {} in its metadata: not a run's state", name);
+    char* end = nullptr;
+    const std::uint64_t bits = std::strtoull(found->second.c_str(), &end, 10);
+    usage_require(*end == '\0' && !found->second.empty(), source, "{} is \"{}\", expected a number",
+                  name, found->second);
+    value = std::bit_cast<T>(bits);
+  }
+};
+
+void check_position(const Position& p, std::int64_t steps, const std::string& source) {
+  for (const std::int64_t v : {p.phase, p.epoch, p.batch, p.rows, p.images, p.epoch_images, steps})
+    usage_require(v >= 0, source, "a negative count in its metadata");
+}
+
+std::string state_path(const std::string& folder) { return folder + "/state.safetensors"; }
+
+// state.safetensors holds the weights under "model.".
+constexpr std::string_view kModel = "model.";
+
+Safetensors weights_in(const Safetensors& state) {
+  Safetensors weights;
+  for (const auto& [name, tensor] : state.tensors)
+    if (name.starts_with(kModel)) weights.tensors.emplace(name.substr(kModel.size()), tensor);
+  return weights;
+}
+
+}  // namespace
+
+void save_state(const std::string& folder, const nn::Vit& model, const Optimizer& optimizer,
+                const Position& position) {
+  NamedTensors tensors;
+  for (const auto& [name, value] : weights_of(model))
+    tensors.emplace_back(std::string(kModel) + name, value);
+  for (const auto& moment : optimizer.state()) tensors.push_back(moment);
+  Metadata metadata;
+  Position copy = position;
+  std::int64_t steps = optimizer.steps();
+  visit(copy, steps, Writer{metadata});
+  write_safetensors(state_path(folder), tensors, metadata);
+}
+
+Position load_state(const std::string& folder, const nn::Vit& model, Optimizer& optimizer) {
+  const std::string source = state_path(folder);
+  const Safetensors file = read_safetensors(source);
+  Position position;
+  std::int64_t steps = 0;
+  visit(position, steps, Reader{file.metadata, source});
+  check_position(position, steps, source);
+  load_weights(model, weights_in(file), source);
+  optimizer.load(file, steps, source);
+  return position;
+}
+
+void save_model(const std::string& folder, const nn::Vit& model, const ModelCard& card) {
+  const Metadata metadata{{"class_names", Json(card.class_names).dump()},
+                          {"mean", Json(card.normalization.mean).dump()},
+                          {"stddev", Json(card.normalization.stddev).dump()}};
+  write_safetensors(folder + "/model.safetensors", weights_of(model), metadata);
+}
+
+ModelCard load_model(const std::string& path, const nn::Vit& model) {
+  const Safetensors file = read_safetensors(path);
+  load_weights(model, file, path);
+  ModelCard card;
+  if (!file.metadata.contains("class_names")) return card;
+  try {
+    card.class_names = Json::parse(file.metadata.at("class_names")).get<std::vector<std::string>>();
+    card.normalization.mean = Json::parse(file.metadata.at("mean")).get<std::vector<float>>();
+    card.normalization.stddev = Json::parse(file.metadata.at("stddev")).get<std::vector<float>>();
+  } catch (const std::exception& e) {
+    usage_fail(path, "its metadata is damaged: {}", e.what());
+  }
+  const auto channels = static_cast<std::size_t>(model.options().channels);
+  usage_require(
+      card.normalization.mean.size() == channels && card.normalization.stddev.size() == channels,
+      path, "normalisation of {} channels for a model of {}", card.normalization.mean.size(),
+      channels);
+  return card;
+}
+
+}  // namespace hg

@@ -1,0 +1,36 @@
+// A run's files between epochs. state.safetensors alone is enough to go on: it holds weights,
+// moments and position, so that no kill between two files can part them. model.safetensors holds
+// the weights for others, with what predict needs beside them.
+#pragma once
+
+#include "data/dataset.h"
+#include "train/model.h"
+#include "train/optimizer.h"
+
+namespace hg {
+
+// Where a run stands. All that is random is a function of it.
+struct Position {
+  std::int64_t phase = 0, epoch = 0, batch = 0;  // the next batch to train on
+  std::int64_t rows = 0;                         // of metrics.csv
+  double epoch_loss = 0;                         // sums over the epoch so far
+  std::int64_t epoch_images = 0;
+  double seconds = 0, epoch_seconds = 0;  // of the run and of this epoch
+  std::uint64_t flops = 0, flops_matmul = 0;
+  std::int64_t images = 0;
+};
+
+void save_state(const std::string& folder, const nn::Vit& model, const Optimizer& optimizer,
+                const Position& position);
+Position load_state(const std::string& folder, const nn::Vit& model, Optimizer& optimizer);
+
+// What is known about the classes and pixels a model was trained on.
+struct ModelCard {
+  std::vector<std::string> class_names;
+  Normalization normalization;
+};
+void save_model(const std::string& folder, const nn::Vit& model, const ModelCard& card);
+// Loads the weights; the card is empty where the file has none (a model from elsewhere).
+ModelCard load_model(const std::string& path, const nn::Vit& model);
+
+}  // namespace hg

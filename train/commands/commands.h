@@ -1,0 +1,57 @@
+// The commands of hgtrain, one file each. Options are read in hgtrain.cpp; each returns the exit
+// code. Results go to standard output, everything else to standard error.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/config.h"
+
+namespace hg {
+
+// Options that every command that runs a model takes.
+struct ModelOptions {
+  std::string config;
+  std::vector<std::string> settings;  // --set
+  std::string device;                 // empty: the configuration's
+  std::optional<std::int64_t> threads, seed;
+  bool json = false, quiet = false;
+
+  // The configuration with these options on top; also sets the number of threads.
+  Config load() const;
+};
+
+struct TrainOptions : ModelOptions {
+  std::string out;  // run folder; empty: runs/<name>
+  bool resume = false;
+};
+int train_command(const TrainOptions& options);
+
+struct EvalOptions : ModelOptions {
+  std::string target;  // run folder or model file
+};
+int eval_command(const EvalOptions& options);
+
+struct PredictOptions : ModelOptions {
+  std::string run;
+  std::vector<std::string> images;
+};
+int predict_command(const PredictOptions& options);
+
+int info_command(const ModelOptions& options);
+
+struct ForwardOptions : ModelOptions {
+  std::string weights, input, output;
+};
+int forward_command(const ForwardOptions& options);
+
+struct BenchOptions : ModelOptions {
+  std::int64_t steps = 10;
+};
+int bench_command(const BenchOptions& options);
+
+std::uint64_t peak_rss_bytes();
+
+}  // namespace hg

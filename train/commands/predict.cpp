@@ -1,0 +1,60 @@
+// hgtrain predict: class and probability of image files.
+#include <nlohmann/json.hpp>
+
+#include "data/image_file.h"
+#include "data/transforms.h"
+#include "tensor/ops/softmax.h"
+#include "train/checkpoint.h"
+#include "train/commands/commands.h"
+#include "train/evaluate.h"
+#include "train/usage_error.h"
+
+namespace hg {
+namespace {
+
+struct Prediction {
+  std::string file, name;
+  std::int64_t label = 0;
+  double probability = 0;
+};
+
+Prediction predict(const nn::Vit& model, const ModelCard& card, const std::string& file) {
+  Image image;
+  try {
+    image = load_image(file);
+  } catch (const Error& e) {
+    throw UsageError(e.what());
+  }
+  const nn::VitOptions& o = model.options();
+  const Tensor input = to_input(image, static_cast<int>(o.img_size), static_cast<int>(o.channels),
+                                card.normalization);
+  const Tensor p = softmax(model.logits(input, {}));
+  const std::int64_t label = most_likely(p.data<float>(), o.classes);
+  const auto index = static_cast<std::size_t>(label);
+  return {file, index < card.class_names.size() ? card.class_names[index] : std::to_string(label),
+          label, p.data<float>()[label]};
+}
+
+}  // namespace
+
+int predict_command(const PredictOptions& options) {
+  PredictOptions resolved = options;
+  resolved.config = options.run + "/config.toml";
+  const Config config = resolved.load();
+  const nn::Vit model(vit_options(config), 0);
+  const std::string weights = options.run + "/model.safetensors";
+  const ModelCard card = load_model(weights, model);
+  usage_require(!card.normalization.mean.empty(), weights,
+                "does not say how pixels are normalised");
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const std::string& file : options.images) {
+    const Prediction p = predict(model, card, file);
+    all.push_back(
+        {{"file", p.file}, {"class", p.name}, {"label", p.label}, {"probability", p.probability}});
+    if (!options.json) fmt::print("{}: {} ({:.1f} %)\n", p.file, p.name, 100 * p.probability);
+  }
+  if (options.json) fmt::print("{}\n", nlohmann::ordered_json{{"predictions", all}}.dump());
+  return 0;
+}
+
+}  // namespace hg

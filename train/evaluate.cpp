@@ -1,0 +1,34 @@
+#include "train/evaluate.h"
+
+#include <algorithm>
+
+#include "tensor/observer.h"
+#include "tensor/ops/cross_entropy.h"
+#include "train/groups.h"
+
+namespace hg {
+
+std::int64_t most_likely(const float* row, std::int64_t classes) {
+  return std::max_element(row, row + classes) - row;
+}
+
+Evaluation evaluate(const nn::Vit& model, Loader& loader) {
+  const PhaseScope phase(Phase::eval);
+  const std::int64_t classes = model.options().classes;
+  Evaluation result{0, ConfusionMatrix(classes), {}};
+  Batch batch;
+  loader.start_epoch(0);
+  while (loader.next(batch)) {
+    const Tensor logits = evaluate_logits(model, batch.images);
+    result.loss += static_cast<double>(cross_entropy(logits, batch.labels).item<float>()) *
+                   static_cast<double>(batch.size());
+    for (std::int64_t i = 0; i < batch.size(); ++i)
+      result.confusion.add(batch.labels.data<std::int64_t>()[i],
+                           most_likely(logits.data<float>() + i * classes, classes));
+  }
+  result.loss /= static_cast<double>(result.confusion.total());
+  result.metrics = result.confusion.metrics();
+  return result;
+}
+
+}  // namespace hg

@@ -1,0 +1,20 @@
+// Test loss and classification metrics of a model over a data set.
+#pragma once
+
+#include "data/loader.h"
+#include "nn/vit.h"
+#include "train/metrics.h"
+
+namespace hg {
+
+struct Evaluation {
+  double loss = 0;
+  ConfusionMatrix confusion;
+  Metrics metrics;
+};
+Evaluation evaluate(const nn::Vit& model, Loader& loader);
+
+// Probabilities [classes] of each row of logits, and the most likely class (lowest on a tie).
+std::int64_t most_likely(const float* row, std::int64_t classes);
+
+}  // namespace hg

@@ -1,0 +1,28 @@
+// Adds up the FLOPs of every op that runs while it is installed, on all threads.
+#pragma once
+
+#include <atomic>
+
+#include "tensor/observer.h"
+
+namespace hg {
+
+class FlopCounter final : public Observer {
+ public:
+  void op_end(const OpCall& call) override {
+    const Cost cost = call.op.cost(call.in, call.out).total();
+    matmul_.fetch_add(cost.flops_mm, std::memory_order_relaxed);
+    all_.fetch_add(cost.flops(), std::memory_order_relaxed);
+  }
+  std::uint64_t flops() const { return all_.load(); }
+  std::uint64_t flops_matmul() const { return matmul_.load(); }
+  void start_at(std::uint64_t flops, std::uint64_t matmul) {
+    all_ = flops;
+    matmul_ = matmul;
+  }
+
+ private:
+  std::atomic<std::uint64_t> matmul_{0}, all_{0};
+};
+
+}  // namespace hg

@@ -1,0 +1,144 @@
+#include "train/groups.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+
+#include "autograd/tape.h"
+#include "tensor/backend.h"
+#include "tensor/cpu/parallel.h"
+#include "tensor/ops/binary.h"
+#include "tensor/ops/cross_entropy.h"
+#include "tensor/ops/view.h"
+
+namespace hg {
+namespace {
+
+constexpr std::int64_t kTokensInCache = 600;
+constexpr std::int64_t kParametersPerToken = 4000;  // fewer tokens: adding up gradients would show
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Finds out which op made the first value that is not finite.
+class FiniteCheck final : public Observer {
+ public:
+  void op_end(const OpCall& call) override {
+    for (const Tensor& t : call.out) {
+      if (t.dtype() != DType::f32 || !t.contiguous()) continue;
+      const float* x = t.data<float>();
+      for (std::int64_t i = 0; i < t.numel(); ++i)
+        require(std::isfinite(x[i]), "train", "{} became {} in {}, layer {}",
+                "the loss is not finite: an output", x[i], call.op.name(),
+                call.scope->path.empty() ? "(top)" : call.scope->path);
+    }
+  }
+};
+
+// Every group of every step has draws of its own.
+RandomStream dropout_stream(const StepInput& input, std::int64_t group) {
+  RandomStream stream(input.seed, "dropout");
+  stream.seek((static_cast<std::uint64_t>(input.step) << 44) |
+              (static_cast<std::uint64_t>(group) << 32));
+  return stream;
+}
+
+Tensor group_loss(const nn::Vit& model, const StepInput& input, const GroupPlan& plan,
+                  std::int64_t g) {
+  RandomStream stream = dropout_stream(input, g);
+  const Tensor images = slice(input.images, plan.begin(g), plan.end(g));
+  const Tensor labels = slice(input.labels, plan.begin(g), plan.end(g));
+  const Tensor logits = model.logits(images, {&stream});
+  const Scope scope("loss");
+  return cross_entropy(logits, labels, input.label_smoothing, plan.batch);
+}
+
+void explain_non_finite(const nn::Vit& model, const StepInput& input, const GroupPlan& plan) {
+  FiniteCheck check;
+  const ObserverGuard guard(check);
+  for (std::int64_t g = 0; g < plan.groups(); ++g) group_loss(model, input, plan, g);
+  fail("train", "the loss is not finite, but no single op showed it");
+}
+
+void accumulate(Tensors& sum, const nn::Vit& model, const Gradients& grads) {
+  const auto& parameters = model.parameters().all();
+  const bool first = sum.empty();
+  if (first) sum.resize(parameters.size());
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!grads.has(parameters[i].value)) continue;
+    const Tensor& g = grads[parameters[i].value];
+    sum[i] = sum[i].defined() ? add(sum[i], g) : g;
+  }
+}
+
+}  // namespace
+
+GroupPlan plan_groups(const nn::Vit& model, std::int64_t batch) {
+  GroupPlan plan;
+  plan.batch = batch;
+  plan.workers = static_cast<int>(std::clamp<std::int64_t>(batch, 1, cpu::threads()));
+  const std::int64_t tokens = model.options().patches() + 1;
+  const std::int64_t wanted = std::max<std::int64_t>(
+      {1, kTokensInCache / tokens, model.parameters().count() / (kParametersPerToken * tokens)});
+  const std::int64_t share = std::max<std::int64_t>(1, ceil_div(batch, plan.workers));
+  plan.group = ceil_div(share, ceil_div(share, wanted));
+  return plan;
+}
+
+void for_each_group(const GroupPlan& plan,
+                    const std::function<void(int worker, std::int64_t group)>& body) {
+  const Phase phase = current_phase();
+  const ScopePath* const scope = current_scope();
+  std::exception_ptr failure;
+#pragma omp parallel num_threads(plan.workers)
+  {
+    const cpu::ThreadLimit single(1);
+    const PhaseScope same_phase(phase);
+    const Scope same_scope(scope);
+    const int worker = omp_get_thread_num();
+    try {
+      for (std::int64_t g = worker; g < plan.groups(); g += plan.workers) body(worker, g);
+    } catch (...) {
+#pragma omp critical(hg_group_failure)
+      if (!failure) failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+Batchwise forward_backward(const nn::Vit& model, const StepInput& input) {
+  const GroupPlan plan = plan_groups(model, input.labels.dim(0));
+  const auto workers = static_cast<std::size_t>(plan.workers);
+  std::vector<double> losses(workers, 0.0);
+  Batchwise result;
+  result.gradients.resize(workers);
+  for_each_group(plan, [&](int worker, std::int64_t g) {
+    Tape tape;
+    for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
+    const Tensor loss = group_loss(model, input, plan, g);
+    losses[static_cast<std::size_t>(worker)] += loss.item<float>();
+    const Gradients grads = tape.backward(loss);
+    const PhaseScope phase(Phase::backward);
+    accumulate(result.gradients[static_cast<std::size_t>(worker)], model, grads);
+  });
+  for (const double loss : losses) result.loss += loss;
+  if (!std::isfinite(result.loss)) explain_non_finite(model, input, plan);
+  std::erase_if(result.gradients, [](const Tensors& g) { return g.empty(); });
+  return result;
+}
+
+Tensor evaluate_logits(const nn::Vit& model, const Tensor& images) {
+  const PhaseScope phase(Phase::eval);
+  const std::int64_t classes = model.options().classes;
+  const Tensor logits = Tensor::empty({images.dim(0), classes});
+  const GroupPlan plan = plan_groups(model, images.dim(0));
+  for_each_group(plan, [&](int, std::int64_t g) {
+    const Tensor part = model.logits(slice(images, plan.begin(g), plan.end(g)), {});
+    backend(Device::cpu)
+        .copy(logits.data<float>() + plan.begin(g) * classes, part.raw(), part.bytes());
+  });
+  return logits;
+}
+
+}  // namespace hg

@@ -1,0 +1,46 @@
+// A batch goes through the whole net in groups of images that stay in cache: each worker thread
+// takes its groups forward and backward with its own tape, ops inside being single-threaded.
+#pragma once
+
+#include <functional>
+
+#include "nn/vit.h"
+
+namespace hg {
+
+// Groups of a batch and who works on them; a pure function of sizes and threads, so that sums are
+// always formed in the same order.
+struct GroupPlan {
+  std::int64_t batch = 0, group = 0;  // images of the batch and of one group
+  int workers = 1;
+
+  std::int64_t groups() const { return (batch + group - 1) / group; }
+  std::int64_t begin(std::int64_t g) const { return g * group; }
+  std::int64_t end(std::int64_t g) const { return std::min(batch, (g + 1) * group); }
+};
+GroupPlan plan_groups(const nn::Vit& model, std::int64_t batch);
+
+// body(worker, group) for every group; worker w takes groups w, w + workers, ... in this order.
+void for_each_group(const GroupPlan& plan,
+                    const std::function<void(int worker, std::int64_t group)>& body);
+
+struct Batchwise {
+  double loss = 0;                 // mean over the batch
+  std::vector<Tensors> gradients;  // [worker][parameter]; workers without a group left out
+};
+
+struct StepInput {
+  Tensor images, labels;  // [B,C,H,W], [B]
+  double label_smoothing = 0;
+  std::uint64_t seed = 0;  // of dropout
+  std::int64_t step = 0;
+};
+
+// Loss and gradients of a batch. A loss that is not finite throws, naming the first op and layer
+// that produced such a value.
+Batchwise forward_backward(const nn::Vit& model, const StepInput& input);
+
+// Logits [B, classes] without recording, in phase eval.
+Tensor evaluate_logits(const nn::Vit& model, const Tensor& images);
+
+}  // namespace hg

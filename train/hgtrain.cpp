@@ -1,0 +1,120 @@
+// hgtrain: trains, evaluates and exchanges Vision Transformers.
+#include <CLI/CLI.hpp>
+
+#include "train/commands/commands.h"
+#include "train/usage_error.h"
+
+namespace {
+
+using namespace hg;
+
+constexpr const char* kConfigHelp =
+    "TOML file, or a built-in configuration (fashion-mnist, cifar10, shapes, deit-tiny, "
+    "paper-table2-4, -8, -12)";
+
+void add_model_options(CLI::App& app, ModelOptions& o) {
+  app.add_option("--set", o.settings, "section.key=value on top of the configuration")
+      ->allow_extra_args(false);
+  app.add_option("--device", o.device, "cpu, cuda or auto");
+  app.add_option("--threads", o.threads, "worker threads; 0: every core");
+  app.add_option("--seed", o.seed, "seed of every random draw");
+}
+
+void add_config(CLI::App& app, ModelOptions& o) {
+  app.add_option("CONFIG", o.config, kConfigHelp)->required();
+  add_model_options(app, o);
+}
+
+void add_json(CLI::App& app, ModelOptions& o) {
+  app.add_flag("--json", o.json, "print one JSON object on standard output");
+}
+
+struct Commands {
+  TrainOptions train;
+  EvalOptions eval;
+  PredictOptions predict;
+  ModelOptions info;
+  ForwardOptions forward;
+  BenchOptions bench;
+  std::function<int()> chosen;
+
+  void add_to(CLI::App& app) {
+    add_train(*app.add_subcommand("train", "Train a model; the results go into a run folder"));
+    add_eval(*app.add_subcommand("eval", "Accuracy, F1 and a table per class on the test images"));
+    add_predict(*app.add_subcommand("predict", "Class and probability of image files"));
+    CLI::App* i =
+        app.add_subcommand("info", "Parameters, FLOPs and bytes per layer, for one image");
+    add_config(*i, info);
+    add_json(*i, info);
+    i->callback([this] { chosen = [this] { return info_command(info); }; });
+    add_forward(*app.add_subcommand("forward", "Logits, loss and gradients of given weights"));
+    add_bench(*app.add_subcommand("bench", "Time of a training step on random data"));
+  }
+
+  void add_train(CLI::App& app) {
+    add_config(app, train);
+    add_json(app, train);
+    app.add_option("--out", train.out, "run folder (default: runs/NAME)");
+    app.add_flag("--resume", train.resume, "go on where the run in --out was");
+    app.add_flag("--quiet", train.quiet, "show nothing while training");
+    app.callback([this] { chosen = [this] { return train_command(train); }; });
+  }
+  void add_eval(CLI::App& app) {
+    app.add_option("TARGET", eval.target, "run folder or model.safetensors")->required();
+    app.add_option("--config", eval.config, "configuration, where it isn't beside the model");
+    add_model_options(app, eval);
+    add_json(app, eval);
+    app.callback([this] { chosen = [this] { return eval_command(eval); }; });
+  }
+  void add_predict(CLI::App& app) {
+    app.add_option("RUN_DIR", predict.run, "run folder")->required();
+    app.add_option("IMAGE", predict.images, "image files: PNG, JPEG, BMP")->required();
+    add_model_options(app, predict);
+    add_json(app, predict);
+    app.callback([this] { chosen = [this] { return predict_command(predict); }; });
+  }
+  void add_forward(CLI::App& app) {
+    add_config(app, forward);
+    app.add_option("--weights", forward.weights, "weights (safetensors, timm's names)")->required();
+    app.add_option("--input", forward.input, "images [B,C,H,W] and optionally labels [B]")
+        ->required();
+    app.add_option("--output", forward.output, "file to write: logits, loss, grad.*")->required();
+    app.callback([this] { chosen = [this] { return forward_command(forward); }; });
+  }
+  void add_bench(CLI::App& app) {
+    add_config(app, bench);
+    add_json(app, bench);
+    app.add_option("--steps", bench.steps, "steps to time")->check(CLI::Range(1, 1000000));
+    app.callback([this] { chosen = [this] { return bench_command(bench); }; });
+  }
+};
+
+int run(int argc, char** argv) {
+  CLI::App app("Trains, evaluates and exchanges Vision Transformers.", "hgtrain");
+  app.require_subcommand(1);
+  Commands commands;
+  commands.add_to(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    fmt::print(stderr, "hgtrain: {} (hgtrain --help shows how)\n", e.what());
+    return 2;
+  }
+  return commands.chosen();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const hg::UsageError& e) {
+    fmt::print(stderr, "hgtrain: {}\n", e.what());
+    return 2;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "hgtrain: {}\n", e.what());
+    return 1;
+  }
+}

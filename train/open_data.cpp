@@ -1,0 +1,41 @@
+#include "train/open_data.h"
+
+#include "train/usage_error.h"
+
+namespace hg {
+
+std::unique_ptr<Dataset> open_data(const Config& config, const DataConfig& data, Split split) {
+  std::unique_ptr<Dataset> set;
+  try {
+    set = open_dataset({.name = data.name,
+                        .root = data.root,
+                        .train_limit = data.train_limit,
+                        .test_limit = data.test_limit,
+                        .img_size = static_cast<int>(config.model.img_size),
+                        .in_channels = static_cast<int>(config.model.in_channels),
+                        .num_classes = config.model.num_classes,
+                        .seed = static_cast<std::uint64_t>(config.run.seed)},
+                       split);
+  } catch (const Error& e) {
+    throw UsageError(e.what());
+  }
+  usage_require(set->classes() == config.model.num_classes, "model.num_classes",
+                "{} for {}, which has {} classes", config.model.num_classes, set->info().source,
+                set->classes());
+  usage_require(set->size() > 0, "data", "{} has no images", set->info().source);
+  return set;
+}
+
+LoaderOptions loader_options(const Config& config, const PhaseConfig& phase, Split split) {
+  const bool train = split == Split::train;
+  LoaderOptions options;
+  options.batch_size = phase.train.batch_size;
+  options.img_size = static_cast<int>(config.model.img_size);
+  options.in_channels = static_cast<int>(config.model.in_channels);
+  options.augment = train && phase.data.augment;
+  options.shuffle = train;
+  options.seed = static_cast<std::uint64_t>(config.run.seed);
+  return options;
+}
+
+}  // namespace hg

@@ -1,0 +1,14 @@
+// The data of a configuration, opened and checked against its model.
+#pragma once
+
+#include "data/loader.h"
+#include "data/open.h"
+#include "train/config.h"
+
+namespace hg {
+
+// Throws UsageError if the set is not found, damaged, or has other classes than the model.
+std::unique_ptr<Dataset> open_data(const Config& config, const DataConfig& data, Split split);
+LoaderOptions loader_options(const Config& config, const PhaseConfig& phase, Split split);
+
+}  // namespace hg

@@ -1,0 +1,97 @@
+#include "train/optimizer.h"
+
+#include "tensor/backend.h"
+#include "tensor/observer.h"
+#include "tensor/ops/optimizer.h"
+#include "train/usage_error.h"
+
+namespace hg {
+namespace {
+
+// The gradients of parameter i, in the order of the workers.
+Tensors gradients_of(const std::vector<Tensors>& gradients, std::size_t i) {
+  Tensors all;
+  for (const Tensors& worker : gradients)
+    if (worker[i].defined()) all.push_back(worker[i]);
+  return all;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const nn::Vit& model, const TrainConfig& train)
+    : model_(model), train_(train), adamw_(train.optimizer == "adamw") {
+  for (const nn::Parameter& p : model.parameters().all()) {
+    Slot slot;
+    if (adamw_ || train.momentum > 0) slot.first = Tensor::zeros(p.value.shape());
+    if (adamw_) slot.second = Tensor::zeros(p.value.shape());
+    slots_.push_back(slot);
+  }
+}
+
+void Optimizer::step(const std::vector<Tensors>& gradients, double learning_rate) {
+  const PhaseScope phase(Phase::optimizer);
+  const Scope scope("optimizer");
+  const double grad_scale = clipping(gradients);
+  ++steps_;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const Tensors mine = gradients_of(gradients, i);
+    if (!mine.empty()) update(i, mine, learning_rate, grad_scale);
+  }
+}
+
+double Optimizer::clipping(const std::vector<Tensors>& gradients) const {
+  if (train_.grad_clip <= 0) return 1;
+  Tensors all;
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    for (const Tensor& g : gradients_of(gradients, i)) all.push_back(g);
+  const double norm = grad_norm(all, static_cast<int>(gradients.size())).item<float>();
+  return clip_scale(norm, train_.grad_clip);
+}
+
+void Optimizer::update(std::size_t i, In gradients, double learning_rate, double grad_scale) {
+  const nn::Parameter& p = model_.parameters().all()[i];
+  const double decay = p.decay ? train_.weight_decay : 0;
+  if (adamw_) {
+    adamw_step({.lr = learning_rate,
+                .beta1 = train_.beta1,
+                .beta2 = train_.beta2,
+                .eps = train_.epsilon,
+                .weight_decay = decay,
+                .step = steps_,
+                .grad_scale = grad_scale},
+               p.value, slots_[i].first, slots_[i].second, gradients);
+  } else {
+    SgdOptions options;
+    options.lr = learning_rate;
+    options.momentum = train_.momentum;
+    options.weight_decay = decay;
+    options.grad_scale = grad_scale;
+    sgd_step(options, p.value, slots_[i].first, gradients);
+  }
+}
+
+NamedTensors Optimizer::state() const {
+  NamedTensors state;
+  const auto& parameters = model_.parameters().all();
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].first.defined())
+      state.emplace_back((adamw_ ? "adamw.m." : "sgd.momentum.") + parameters[i].name,
+                         slots_[i].first);
+    if (slots_[i].second.defined())
+      state.emplace_back("adamw.v." + parameters[i].name, slots_[i].second);
+  }
+  return state;
+}
+
+void Optimizer::load(const Safetensors& file, std::int64_t steps, const std::string& source) {
+  for (const auto& [name, mine] : state()) {
+    const auto found = file.tensors.find(name);
+    usage_require(found != file.tensors.end(), source, "{} is missing, expected {}", name, mine);
+    usage_require(found->second.shape() == mine.shape() && found->second.dtype() == DType::f32,
+                  source, "{} is {}, expected {}", name, found->second, mine);
+    backend(Device::cpu).copy(mine.raw(), found->second.raw(), mine.bytes());
+  }
+  steps_ = steps;
+}
+
+}  // namespace hg

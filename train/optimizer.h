@@ -1,0 +1,37 @@
+// Applies a step's gradients to a model: AdamW or SGD, with clipping of the whole gradient's norm.
+#pragma once
+
+#include "nn/vit.h"
+#include "train/config.h"
+#include "train/safetensors.h"
+
+namespace hg {
+
+class Optimizer {
+ public:
+  Optimizer(const nn::Vit& model, const TrainConfig& train);
+
+  // gradients: [worker][parameter], summed in this order. A parameter that got no gradient stays
+  // as it is, its moments too.
+  void step(const std::vector<Tensors>& gradients, double learning_rate);
+
+  std::int64_t steps() const { return steps_; }
+  // Moments as "adamw.m.NAME", "adamw.v.NAME" or "sgd.momentum.NAME".
+  NamedTensors state() const;
+  void load(const Safetensors& file, std::int64_t steps, const std::string& source);
+
+ private:
+  struct Slot {
+    Tensor first, second;  // m and v, or the momentum alone
+  };
+  double clipping(const std::vector<Tensors>& gradients) const;
+  void update(std::size_t i, In gradients, double learning_rate, double grad_scale);
+
+  const nn::Vit& model_;
+  TrainConfig train_;
+  bool adamw_;
+  std::vector<Slot> slots_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace hg
