@@ -1,0 +1,85 @@
+// A tiny ViT against PyTorch: values of tests/golden/vit.safetensors, made by tools/make_golden.py.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "autograd/tape.h"
+#include "tensor/cpu/parallel.h"
+#include "tensor/ops/cross_entropy.h"
+#include "train/groups.h"
+#include "train/model.h"
+#include "train/optimizer.h"
+
+namespace {
+
+using namespace hg;
+
+constexpr double kSmoothing = 0.1;
+
+Safetensors golden() { return read_safetensors(HG_SOURCE_DIR "/tests/golden/vit.safetensors"); }
+
+nn::Vit golden_model(const Safetensors& file) {
+  nn::Vit model({.channels = 2,
+                 .img_size = 12,
+                 .patch_size = 4,
+                 .width = 16,
+                 .depth = 2,
+                 .heads = 3,
+                 .dim_head = 5,
+                 .classes = 4},
+                1);
+  Safetensors weights;
+  for (const auto& [name, tensor] : file.tensors)
+    if (name.starts_with("model.")) weights.tensors.emplace(name.substr(6), tensor);
+  load_weights(model, weights, "golden");
+  return model;
+}
+
+void check_close(const Tensor& actual, const Tensor& expected, double tolerance) {
+  REQUIRE(actual.shape() == expected.shape());
+  const auto a = actual.to_vector<float>(), e = expected.to_vector<float>();
+  double scale = 1e-3, worst = 0;
+  for (const float v : e) scale = std::max<double>(scale, std::abs(v));
+  for (std::size_t i = 0; i < a.size(); ++i)
+    worst = std::max<double>(worst, std::isnan(a[i]) ? INFINITY : std::abs(a[i] - e[i]) / scale);
+  CHECK(worst < tolerance);
+}
+
+}  // namespace
+
+TEST_CASE("logits, loss and every gradient equal PyTorch's") {
+  const Safetensors file = golden();
+  const nn::Vit model = golden_model(file);
+  Tape tape;
+  for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
+  const Tensor logits = model.logits(file.tensors.at("images"), {});
+  check_close(logits, file.tensors.at("logits"), 1e-5);
+  const Tensor loss = cross_entropy(logits, file.tensors.at("labels"), kSmoothing);
+  check_close(loss, file.tensors.at("loss"), 1e-5);
+  const Gradients grads = tape.backward(loss);
+  for (const nn::Parameter& p : model.parameters().all()) {
+    INFO(p.name);
+    check_close(grads[p.value], file.tensors.at("grad." + p.name), 2e-5);
+  }
+}
+
+TEST_CASE("ten steps of AdamW follow PyTorch's losses, in groups on one and two threads") {
+  const Safetensors file = golden();
+  for (const int threads : {1, 2}) {
+    cpu::set_threads(threads);
+    const nn::Vit model = golden_model(file);
+    TrainConfig train;
+    train.weight_decay = 0.05;
+    train.grad_clip = 0;
+    Optimizer optimizer(model, train);
+    const auto expected = file.tensors.at("losses").to_vector<float>();
+    for (const float want : expected) {
+      const Batchwise step = forward_backward(
+          model,
+          {file.tensors.at("images"), file.tensors.at("labels"), kSmoothing, 1, optimizer.steps()});
+      CHECK(step.loss == doctest::Approx(want).epsilon(2e-5));
+      optimizer.step(step.gradients, 1e-2);
+    }
+  }
+  cpu::set_threads(0);
+}
