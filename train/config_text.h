@@ -1,20 +1,22 @@
-// A look at TOML text before the library parses it. Version 3.3 of toml++ (Debian 12's) runs into
-// undefined behaviour on some characters outside ASCII that stand outside strings or after a
-// line-ending backslash, and recurses once per part of a dotted key. Private to config*.cpp.
+// TOML text made fit for the library that parses it. Version 3.3 of toml++ (Debian 12's) has
+// undefined behaviour where it meets characters outside ASCII in some places, and recurses once per
+// part of a dotted key: it gets text without the one and with little of the other. Private to
+// config*.cpp.
 #pragma once
 
-#include <optional>
+#include <string>
 #include <string_view>
+#include <variant>
 
 namespace hg {
 
-struct TextFault {
+struct TomlFault {
   std::size_t line;  // from 1
-  std::string_view fault;
+  std::string fault;
 };
 
-// None in text where strings end on their line, everything outside strings and comments is ASCII,
-// and no line holds more dots than a short list of numbers.
-std::optional<TextFault> find_fault(std::string_view text);
+// The same TOML, line by line, in ASCII: strings with escapes, comments gone. Refuses strings of
+// several lines, which no configuration needs, and lines with more dots than a list of numbers has.
+std::variant<std::string, TomlFault> to_ascii_toml(std::string_view text);
 
 }  // namespace hg

@@ -88,15 +88,12 @@ void read_value(const toml::node& node, std::vector<T>& values, const std::strin
 }
 
 // The text as TOML, or where and why it is not.
-struct TomlFault {
-  std::size_t line;
-  std::string fault;
-};
 inline std::variant<toml::table, TomlFault> parse_toml(std::string_view text) {
   if (text.size() > kLongestText) return TomlFault{1, fmt::format("over {} bytes", kLongestText)};
-  if (const auto found = find_fault(text)) return TomlFault{found->line, std::string(found->fault)};
+  const auto ascii = to_ascii_toml(text);
+  if (const TomlFault* fault = std::get_if<TomlFault>(&ascii)) return *fault;
   try {
-    return toml::parse(text);
+    return toml::parse(std::get<std::string>(ascii));
   } catch (const toml::parse_error& error) {
     return TomlFault{error.source().begin.line, printable(error.description(), 200)};
   }

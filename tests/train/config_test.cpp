@@ -229,15 +229,22 @@ TEST_CASE("bad syntax is an error") {
 }
 
 TEST_CASE("text that the TOML library cannot be trusted with is refused") {
-  CHECK(fault("\xcc\xaa") == "file.toml:1: not TOML: expected ASCII outside strings");
+  CHECK(fault("\xcc\xaa") == "file.toml:1: not TOML: expected ASCII outside strings and comments");
   CHECK(fault("# \u00fc\n[run]\nname = 'a' # \u00a7 \"\n[\u00a7]")
             .starts_with("file.toml:4: not TOML: expected ASCII"));
   CHECK(fault("[data]\nroot = \"\"\"\\\n\u00a7\"\"\"") ==
-        "file.toml:2: not TOML: expected the string to end on its line");
+        "file.toml:2: not TOML: expected a string of one line");
+  CHECK(fault("[run]\nname =17\"\u00fc\u00a7\"").starts_with("file.toml:2: not TOML: "));
+  CHECK(fault("[data]\nroot = \"\\\u00a7\"").ends_with("expected an escape after the backslash"));
+  for (const char* bad :
+       {"\xff", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"})
+    CHECK(fault(fmt::format("[data]\nroot = '{}'", bad)).ends_with("expected UTF-8"));
   CHECK(fault("[data]\nroot = \"\\\"").ends_with("expected the string to end on its line"));
   CHECK(fault("[&").starts_with("file.toml:1: not TOML: "));
   CHECK(parse_config("[data]\nroot = \"\u00a7 \\\" '#\" # \u00a7", "f").data.root ==
         "\u00a7 \" '#");
+  CHECK(parse_config("\ufeff[data]\nroot = '\\\"\u20ac\U0001f600'", "f").data.root ==
+        "\\\"\u20ac\U0001f600");
   CHECK(parse_config("[data]\r\nroot = '\u00a7\\'\r\n", "f").data.root == "\u00a7\\");
 }
 
