@@ -181,7 +181,10 @@ Config Reader::read(const toml::table& file, const std::vector<std::string>& set
 
 Config parse_config(std::string_view toml, const std::string& source,
                     const std::vector<std::string>& settings) {
-  return Reader(source).read(parse_toml(toml, source), settings);
+  const auto parsed = parse_toml(toml);
+  if (const TomlFault* fault = std::get_if<TomlFault>(&parsed))
+    usage_fail(fmt::format("{}:{}", source, fault->line), "not TOML: {}", fault->fault);
+  return Reader(source).read(std::get<toml::table>(parsed), settings);
 }
 
 Config load_config(const std::string& path_or_name, const std::vector<std::string>& settings) {

@@ -3,18 +3,18 @@
 #pragma once
 
 #define TOML_ENABLE_FORMATTERS 0
+#define TOML_MAX_NESTED_VALUES 16
 #include <toml++/toml.h>
 
 #include "train/config.h"
 #include "train/config_key.h"
+#include "train/config_text.h"
 #include "train/text.h"
 #include "train/usage_error.h"
 
 namespace hg {
 
-// Far beyond any configuration; bounds the nesting that the TOML library builds and takes down
-// recursively.
-inline constexpr std::size_t kLongestText = 64 * 1024;
+inline constexpr std::size_t kLongestText = 64 * 1024;  // far beyond any configuration
 inline constexpr std::size_t kMostItems = 4096;
 
 inline std::string_view kind_of(const toml::node& node) {
@@ -87,14 +87,15 @@ void read_value(const toml::node& node, std::vector<T>& values, const std::strin
   }
 }
 
-inline toml::table parse_toml(std::string_view text, const std::string& source) {
-  usage_require(text.size() <= kLongestText, source, "longer than {} bytes: not a configuration",
-                kLongestText);
+// The text as TOML, or where and why it is not.
+inline std::variant<toml::table, TomlFault> parse_toml(std::string_view text) {
+  if (text.size() > kLongestText) return TomlFault{1, fmt::format("over {} bytes", kLongestText)};
+  const auto ascii = to_ascii_toml(text);
+  if (const TomlFault* fault = std::get_if<TomlFault>(&ascii)) return *fault;
   try {
-    return toml::parse(text, source);
+    return toml::parse(std::get<std::string>(ascii));
   } catch (const toml::parse_error& error) {
-    usage_fail(fmt::format("{}:{}", source, error.source().begin.line), "not TOML: {}",
-               printable(error.description(), 200));
+    return TomlFault{error.source().begin.line, printable(error.description(), 200)};
   }
 }
 
@@ -108,16 +109,11 @@ void read_value(const Setting& setting, T& value, const std::string& who) {
   const bool quoted = setting.text.starts_with('"') || setting.text.starts_with('\'');
   const bool bare = std::is_same_v<T, std::string> && !quoted;
   const std::string text = bare ? toml_string(setting.text) : setting.text;
-  usage_require(text.size() <= kLongestText && text.find_first_of("\r\n") == std::string::npos, who,
-                "expected one line, got {}", printable(text));
-  toml::table table;
-  try {
-    table = toml::parse("value = " + text);
-  } catch (const toml::parse_error&) {
-    usage_fail(who, "expected {}, got {}", kExpected<T>,
-               text.empty() ? "nothing" : printable(text));
-  }
-  read_value(*table.get("value"), value, who);
+  const auto parsed = parse_toml("value = " + text);
+  const toml::table* table = std::get_if<toml::table>(&parsed);
+  usage_require(table != nullptr && table->size() == 1, who, "expected {}, got {}", kExpected<T>,
+                text.empty() ? "nothing" : printable(text));
+  read_value(*table->get("value"), value, who);
 }
 
 }  // namespace hg

@@ -218,14 +218,34 @@ TEST_CASE("bad syntax is an error") {
   CHECK(fault("[train]\nepochs == 3").starts_with("file.toml:2: not TOML: "));
   CHECK(fault("[train]\nepochs = 3\nepochs = 4").starts_with("file.toml:3: not TOML: "));
   CHECK(fault("\xff\xfe").starts_with("file.toml:1: not TOML: "));
-  CHECK(fault(std::string(70000, ' ')).find("longer than") != std::string::npos);
+  CHECK(fault(std::string(70000, ' ')).find("over 65536 bytes") != std::string::npos);
   CHECK(key_fault("train.epochs") == "--set: expected section.key=value, got \"train.epochs\"");
   CHECK(key_fault("=3").starts_with("--set: expected section.key=value"));
   CHECK(key_fault("train.epochs=") == "--set: train.epochs: expected an integer, got nothing");
   CHECK(key_fault("train.epochs=two") == "--set: train.epochs: expected an integer, got two");
-  CHECK(key_fault("train.epochs=1\nx=2").find("expected one line") != std::string::npos);
+  CHECK(key_fault("train.epochs=1\nx=2").find("expected an integer, got 1") != std::string::npos);
   CHECK(key_fault("data.root=\xff").find("expected a string, got") != std::string::npos);
   CHECK(key_fault("data.root=\"a").find("expected a string, got") != std::string::npos);
+}
+
+TEST_CASE("text that the TOML library cannot be trusted with is refused") {
+  CHECK(fault("\xcc\xaa") == "file.toml:1: not TOML: expected ASCII outside strings and comments");
+  CHECK(fault("# \u00fc\n[run]\nname = 'a' # \u00a7 \"\n[\u00a7]")
+            .starts_with("file.toml:4: not TOML: expected ASCII"));
+  CHECK(fault("[data]\nroot = \"\"\"\\\n\u00a7\"\"\"") ==
+        "file.toml:2: not TOML: expected a string of one line");
+  CHECK(fault("[run]\nname =17\"\u00fc\u00a7\"").starts_with("file.toml:2: not TOML: "));
+  CHECK(fault("[data]\nroot = \"\\\u00a7\"").ends_with("expected an escape after the backslash"));
+  for (const char* bad :
+       {"\xff", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"})
+    CHECK(fault(fmt::format("[data]\nroot = '{}'", bad)).ends_with("expected UTF-8"));
+  CHECK(fault("[data]\nroot = \"\\\"").ends_with("expected the string to end on its line"));
+  CHECK(fault("[&").starts_with("file.toml:1: not TOML: "));
+  CHECK(parse_config("[data]\nroot = \"\u00a7 \\\" '#\" # \u00a7", "f").data.root ==
+        "\u00a7 \" '#");
+  CHECK(parse_config("\ufeff[data]\nroot = '\\\"\u20ac\U0001f600'", "f").data.root ==
+        "\\\"\u20ac\U0001f600");
+  CHECK(parse_config("[data]\r\nroot = '\u00a7\\'\r\n", "f").data.root == "\u00a7\\");
 }
 
 TEST_CASE("deep nesting is survived") {
@@ -234,6 +254,14 @@ TEST_CASE("deep nesting is survived") {
   CHECK(fault(key + " = 1") != "");
   CHECK(fault("[" + key + "]") != "");
   CHECK(fault("a = " + std::string(30000, '[')) != "");
+  std::string lines;  // as deep as the limits on a line and on nested values allow
+  for (int i = 0; i < 15; ++i) lines += "[\n{" + key.substr(0, 401) + " = ";
+  CHECK(fault("a = " + lines) != "");
+  lines = "[" + key.substr(0, 401) + "]\n" + key.substr(0, 401) + " = ";
+  for (int i = 0; i < 7; ++i) lines += "[\n{" + key.substr(0, 401) + " = ";
+  lines += "1";
+  for (int i = 0; i < 7; ++i) lines += "}]";
+  CHECK(fault(lines).find("unknown section") != std::string::npos);
   CHECK(key_fault("run.seed={" + key + " = 1}") != "");
 }
 

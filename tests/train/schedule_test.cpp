@@ -40,7 +40,7 @@ TEST_CASE("constant stays at the peak") {
   CHECK(s.learning_rate(29) == 0.1);
 }
 
-TEST_CASE("no warm-up starts at the peak; a warm-up longer than the run never reaches it") {
+TEST_CASE("no warm-up starts at the peak, and one longer than the run never reaches it") {
   CHECK(Schedule(settings(0), 10).learning_rate(0) == 0.1);
   CHECK(Schedule(settings(6), 10).learning_rate(29) == doctest::Approx(0.05));
 }
