@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -23,7 +24,7 @@ class Reader {
   explicit Reader(const Path& path) : path_(path.string()), bytes_(size_of_file(path)) {
     file_ = gzopen(path_.c_str(), "rb");
     require(file_ != nullptr, path_, "cannot open: {}", std::strerror(errno));
-    gzbuffer(file_, 1 << 18);
+    gzbuffer(file_, static_cast<unsigned>(std::clamp<std::uint64_t>(bytes_, 1 << 12, 1 << 18)));
   }
   ~Reader() { gzclose(file_); }
   Reader(const Reader&) = delete;

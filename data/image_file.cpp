@@ -1,5 +1,6 @@
 #include "data/image_file.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -28,11 +29,70 @@ namespace {
 
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 28;
 constexpr std::int64_t kMaxPixels = std::int64_t{1} << 26;
-// Deflate's best ratio on 1-bit pixels; JPEG and BMP need more bytes than that.
-constexpr std::int64_t kMaxPixelsPerByte = 8 * 1032;
 
-bool starts_with(std::span<const std::uint8_t> file, std::string_view magic) {
-  return file.size() >= magic.size() && std::memcmp(file.data(), magic.data(), magic.size()) == 0;
+struct Format {
+  const char* magic;
+  std::int64_t max_pixels_per_byte;
+};
+constexpr Format kFormats[] = {
+    {"\x89PNG", 8 * 1032},     // 1 bit a pixel at the best ratio of deflate
+    {"\xff\xd8\xff", 8 * 64},  // 1 bit a block of 8x8
+    {"BM", 8},
+};
+
+const Format* format_of(std::span<const std::uint8_t> file) {
+  for (const Format& format : kFormats) {
+    const std::size_t n = std::strlen(format.magic);
+    if (file.size() >= n && std::memcmp(file.data(), format.magic, n) == 0) return &format;
+  }
+  return nullptr;
+}
+
+// A chunk is its length, a type of four letters, that many bytes and a checksum; stb_image would
+// take memory for whatever length it reads.
+void check_png(std::span<const std::uint8_t> file, std::string_view name) {
+  std::size_t at = 8;
+  while (at + 12 <= file.size()) {
+    std::size_t length = 0;
+    for (std::size_t i = 0; i < 4; ++i) length = length << 8 | file[at + i];
+    require(length <= file.size() - at - 12, name,
+            "damaged image: a chunk of {} bytes at offset {} of {}", length, at, file.size());
+    if (std::memcmp(&file[at + 4], "IEND", 4) == 0) return;
+    at += 12 + length;
+  }
+}
+
+// Every Huffman table of a JPEG's DHT segment must have at most 256 codes and all must fill it.
+void check_huffman_tables(std::span<const std::uint8_t> segment, std::string_view name) {
+  while (!segment.empty()) {
+    std::size_t size = 17;  // class and number, then 16 counts of codes, then the codes
+    for (std::size_t i = 1; i < 17 && i < segment.size(); ++i) size += segment[i];
+    require(size <= std::min<std::size_t>(17 + 256, segment.size()), name,
+            "damaged image: a Huffman table of {} bytes in {}, expected at most {}", size,
+            segment.size(), 17 + 256);
+    segment = segment.subspan(size);
+  }
+}
+
+// stb_image 2.27 writes past its tables when a DHT segment lies, so these are checked beforehand.
+void check_jpeg(std::span<const std::uint8_t> file, std::string_view name) {
+  constexpr std::uint8_t kTables = 0xc4, kEnd = 0xd9, kRestart = 0xd0, kLastRestart = 0xd7;
+  std::size_t at = 2;
+  while (at + 4 <= file.size()) {
+    const std::uint8_t code = file[at + 1];
+    const bool data = code == 0 || code == 0xff || (code >= kRestart && code <= kLastRestart);
+    if (file[at] != 0xff || data) {  // compressed data or padding
+      ++at;
+      continue;
+    }
+    if (code == kEnd) return;
+    const std::size_t length = std::size_t{file[at + 2]} << 8 | file[at + 3];
+    const std::size_t next = at + 2 + length;
+    require(length >= 2 && next <= file.size(), name,
+            "damaged image: a segment of {} bytes at offset {} of {}", length, at, file.size());
+    if (code == kTables) check_huffman_tables(file.subspan(at + 4, length - 2), name);
+    at = next;
+  }
 }
 
 struct Free {
@@ -49,18 +109,19 @@ void planes_from_interleaved(const std::uint8_t* rgb, Image& image) {
 }  // namespace
 
 void decode_image(std::span<const std::uint8_t> file, std::string_view name, Image& image) {
-  require(
-      starts_with(file, "\x89PNG") || starts_with(file, "\xff\xd8\xff") || starts_with(file, "BM"),
-      name, "not a PNG, JPEG or BMP image");
+  const Format* format = format_of(file);
+  require(format != nullptr, name, "not a PNG, JPEG or BMP image");
   require(file.size() <= kMaxFileBytes, name, "{} bytes, expected at most {}", file.size(),
           kMaxFileBytes);
+  if (file[0] == 0xff) check_jpeg(file, name);
+  if (file[0] == 0x89) check_png(file, name);
   const int bytes = static_cast<int>(file.size());
   int width = 0, height = 0, channels = 0;
   require(stbi_info_from_memory(file.data(), bytes, &width, &height, &channels) != 0, name,
           "damaged image header: {}", stbi_failure_reason());
   require(width > 0 && height > 0 && std::int64_t{width} * height <= kMaxPixels, name,
           "{}x{} pixels, expected 1 to {} in all", width, height, kMaxPixels);
-  require(std::int64_t{width} * height <= bytes * kMaxPixelsPerByte, name,
+  require(std::int64_t{width} * height <= bytes * format->max_pixels_per_byte, name,
           "{} bytes cannot hold the {}x{} pixels of its header", bytes, width, height);
   const std::unique_ptr<stbi_uc, Free> rgb(
       stbi_load_from_memory(file.data(), bytes, &width, &height, &channels, 3));
