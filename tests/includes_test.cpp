@@ -109,7 +109,8 @@ Sources all_sources() {
   return sources;
 }
 
-// Lines about stems of op_list.inc without their files, and references without a line there.
+// Lines about stems of op_list.inc without their files, references without a line there, and
+// kernels declared but not written or the other way round (builds without nvcc don't see those).
 std::vector<std::string> op_list_faults(const Sources& sources) {
   static const std::regex kLine(R"((?:^|\n)HG_OP\(([a-z0-9_]+), \w+\))");
   std::vector<std::string> faults;
@@ -117,9 +118,17 @@ std::vector<std::string> op_list_faults(const Sources& sources) {
   const std::string& list = sources.at("tensor/ops/op_list.inc");
   for (std::sregex_iterator it(list.begin(), list.end(), kLine), end; it != end; ++it)
     stems.insert((*it)[1]);
-  for (const std::string& stem : stems)
+  for (const std::string& stem : stems) {
+    const std::string path = "tensor/ops/" + stem;
     for (const char* end : {".h", ".cpp", "_ref.h"})
-      if (!sources.count("tensor/ops/" + stem + end)) faults.push_back("missing " + stem + end);
+      if (!sources.count(path + end)) faults.push_back("missing " + stem + end);
+    const auto header = sources.find(path + ".h");
+    const bool declared =
+        header != sources.end() && header->second.find("HG_CUDA_KERNEL;") != std::string::npos;
+    if (declared && !sources.count(path + ".cu")) faults.push_back("missing " + stem + ".cu");
+    if (!declared && sources.count(path + ".cu"))
+      faults.push_back("no HG_CUDA_KERNEL in " + stem + ".h");
+  }
   static const std::regex kReference(R"(tensor/ops/([a-z0-9_]+)_ref\.h)");
   std::smatch match;
   for (const auto& [path, text] : sources)
@@ -209,4 +218,11 @@ TEST_CASE("op_list.inc and the files of the ops agree") {
                         {"tensor/ops/lone.cpp", ""},
                         {"tensor/ops/forgotten_ref.h", ""}};
   CHECK(joined(op_list_faults(planted)) == "missing lone_ref.h\nnot in op_list.inc: forgotten\n");
+  Sources kernels{{"tensor/ops/op_list.inc", "HG_OP(a, A)\nHG_OP(b, B)\n"},
+                  {"tensor/ops/a.h", "  HG_CUDA_KERNEL;\n"},
+                  {"tensor/ops/b.h", ""},
+                  {"tensor/ops/b.cu", ""}};
+  for (const char* file : {"a.cpp", "a_ref.h", "b.cpp", "b_ref.h"})
+    kernels[std::string("tensor/ops/") + file] = "";
+  CHECK(joined(op_list_faults(kernels)) == "missing a.cu\nno HG_CUDA_KERNEL in b.h\n");
 }
