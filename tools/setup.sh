@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs the Debian packages the project is built with; quiet and quick when nothing is missing.
+# Installs the Debian packages the project is built with, and those named as arguments; quiet and
+# quick when nothing is missing.
 set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache libeigen3-dev doctest-dev libstb-dev libcli11-dev
-          libtomlplusplus-dev nlohmann-json3-dev libfmt-dev zlib1g-dev)
+          libtomlplusplus-dev nlohmann-json3-dev libfmt-dev zlib1g-dev "$@")
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   echo "tools/setup.sh installs Debian packages; on this system, please install what they hold:" >&2

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Sets up, builds and trains a Vision Transformer on Fashion-MNIST (60,000 real images, from a Debian
+# package), or on drawn shapes where the data set is not to be had. A few minutes on two cores.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tools/setup.sh
+config=fashion-mnist
+if ! tools/setup.sh dataset-fashion-mnist || [[ ! -d /usr/share/datasets/fashion-mnist ]]; then
+  if [[ ! -d ${HG_DATA:-/nonexistent}/fashion-mnist ]]; then
+    echo "Fashion-MNIST is not here (Debian's package dataset-fashion-mnist, or HG_DATA):" \
+         "training on drawn shapes instead."
+    config=shapes
+  fi
+fi
+
+generator=()
+command -v ninja >/dev/null && generator=(-G Ninja)
+cmake --preset cpu "${generator[@]}" >/dev/null
+cmake --build --preset cpu --parallel "$(nproc)" --target hgtrain | tail -n 1
+
+build/cpu/train/hgtrain train "$config"
