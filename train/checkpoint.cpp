@@ -23,6 +23,7 @@ void visit(Position& p, std::int64_t& optimizer_steps, Field field) {
   field("epoch_images", p.epoch_images);
   field("flops", p.flops);
   field("flops_matmul", p.flops_matmul);
+  field("flops_before_epoch", p.flops_before_epoch);
   field("epoch_loss", p.epoch_loss);
   field("seconds", p.seconds);
   field("epoch_seconds", p.epoch_seconds);
