@@ -95,6 +95,12 @@ void check_jpeg(std::span<const std::uint8_t> file, std::string_view name) {
   }
 }
 
+// Why the last call failed; stb_image does not always say.
+const char* failure_reason() {
+  const char* reason = stbi_failure_reason();
+  return reason ? reason : "unreadable";
+}
+
 struct Free {
   void operator()(stbi_uc* p) const { stbi_image_free(p); }
 };
@@ -117,15 +123,16 @@ void decode_image(std::span<const std::uint8_t> file, std::string_view name, Ima
   if (file[0] == 0x89) check_png(file, name);
   const int bytes = static_cast<int>(file.size());
   int width = 0, height = 0, channels = 0;
+  stbi__g_failure_reason = nullptr;
   require(stbi_info_from_memory(file.data(), bytes, &width, &height, &channels) != 0, name,
-          "damaged image header: {}", stbi_failure_reason());
+          "damaged image header: {}", failure_reason());
   require(width > 0 && height > 0 && std::int64_t{width} * height <= kMaxPixels, name,
           "{}x{} pixels, expected 1 to {} in all", width, height, kMaxPixels);
   require(std::int64_t{width} * height <= bytes * format->max_pixels_per_byte, name,
           "{} bytes cannot hold the {}x{} pixels of its header", bytes, width, height);
   const std::unique_ptr<stbi_uc, Free> rgb(
       stbi_load_from_memory(file.data(), bytes, &width, &height, &channels, 3));
-  require(rgb != nullptr, name, "damaged image: {}", stbi_failure_reason());
+  require(rgb != nullptr, name, "damaged image: {}", failure_reason());
   image.reshape(3, height, width);
   planes_from_interleaved(rgb.get(), image);
 }

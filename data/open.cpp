@@ -33,7 +33,7 @@ std::unique_ptr<Dataset> with_size(const Path& folder, Split split, const DataOp
 
 const Source kSources[] = {
     {"fashion-mnist", "", holds_idx, plainly<open_fashion_mnist>,
-     "install Debian's package dataset-fashion-mnist, or get the four .gz files of "
+     "install Debian's package dataset-fashion-mnist; or get the four .gz files of "
      "https://github.com/zalandoresearch/fashion-mnist"},
     {"mnist", "", holds_idx, plainly<open_mnist>,
      "get the four files train-* and t10k-*-ubyte.gz of MNIST"},
@@ -77,8 +77,10 @@ std::unique_ptr<Dataset> find_and_open(const DataOptions& options, Split split) 
     searched += (searched.empty() ? "" : ", ") + place.string();
   }
   const bool env = std::getenv("HG_DATA") != nullptr;
-  fail(options.name, "data set not found in {}{}; {}, and set data.root or HG_DATA to its folder",
-       searched, env ? "" : " (HG_DATA is not set)", source.how_to_get);
+  fail(
+      options.name,
+      "data set not found in {}{}; {}, and set data.root to its folder or HG_DATA to the one above",
+      searched, env ? "" : " (HG_DATA is not set)", source.how_to_get);
 }
 
 std::unique_ptr<Dataset> shapes_for(const DataOptions& options, Split split, std::int64_t limit) {

@@ -70,6 +70,14 @@ class Op {
   virtual std::shared_ptr<const Op> clone() const = 0;
 };
 
+// Stands in the class of an op with a .cu and declares the kernel defined there. Builds that don't
+// compile .cu files keep Op::cuda, which throws.
+#ifdef HG_WITH_CUDA
+#define HG_CUDA_KERNEL void cuda(In in, Out out, CudaStream& stream) const override
+#else
+#define HG_CUDA_KERNEL static_assert(true)
+#endif
+
 // Base of every concrete op: class Softmax final : public OpOf<Softmax>.
 template <class Derived>
 class OpOf : public Op {

@@ -35,7 +35,7 @@ struct Sample {
   std::shared_ptr<const Op> op;
   std::vector<SampleInput> inputs;
   double tolerance = 2e-6;  // largest error of f32 against the f64 reference, relative to the
-                            // largest magnitude of that output (and at least 1)
+                            // largest magnitude of that output (and at least 1e-3)
 };
 using Samples = std::vector<Sample>;
 

@@ -109,22 +109,33 @@ Sources all_sources() {
   return sources;
 }
 
-// Lines about stems of op_list.inc without their files, and references without a line there.
+// Lines about stems of op_list.inc without their files, op classes without a line there, and
+// kernels declared but not written or the other way round (builds without nvcc don't see those).
 std::vector<std::string> op_list_faults(const Sources& sources) {
-  static const std::regex kLine(R"((?:^|\n)HG_OP\(([a-z0-9_]+), \w+\))");
+  static const std::regex kLine(R"((?:^|\n)HG_OP\(([a-z0-9_]+), (\w+)\))");
   std::vector<std::string> faults;
-  Names stems;
+  Names stems, listed;
   const std::string& list = sources.at("tensor/ops/op_list.inc");
-  for (std::sregex_iterator it(list.begin(), list.end(), kLine), end; it != end; ++it)
+  for (std::sregex_iterator it(list.begin(), list.end(), kLine), end; it != end; ++it) {
     stems.insert((*it)[1]);
-  for (const std::string& stem : stems)
+    listed.insert("tensor/ops/" + (*it)[1].str() + ".h " + (*it)[2].str());
+  }
+  for (const std::string& stem : stems) {
+    const std::string path = "tensor/ops/" + stem;
     for (const char* end : {".h", ".cpp", "_ref.h"})
-      if (!sources.count("tensor/ops/" + stem + end)) faults.push_back("missing " + stem + end);
-  static const std::regex kReference(R"(tensor/ops/([a-z0-9_]+)_ref\.h)");
-  std::smatch match;
+      if (!sources.count(path + end)) faults.push_back("missing " + stem + end);
+    const auto header = sources.find(path + ".h");
+    const bool declared =
+        header != sources.end() && header->second.find("HG_CUDA_KERNEL;") != std::string::npos;
+    if (declared && !sources.count(path + ".cu")) faults.push_back("missing " + stem + ".cu");
+    if (!declared && sources.count(path + ".cu"))
+      faults.push_back("no HG_CUDA_KERNEL in " + stem + ".h");
+  }
+  static const std::regex kClass(R"(: public (?:OpOf|NonDifferentiable)<(\w+)>)");
   for (const auto& [path, text] : sources)
-    if (std::regex_match(path, match, kReference) && !stems.count(match[1]))
-      faults.push_back("not in op_list.inc: " + match[1].str());
+    for (std::sregex_iterator it(text.begin(), text.end(), kClass), end; it != end; ++it)
+      if (starts_with(path, "tensor/ops/") && !listed.count(path + " " + (*it)[1].str()))
+        faults.push_back("not in op_list.inc: " + (*it)[1].str());
   return faults;
 }
 
@@ -205,8 +216,15 @@ TEST_CASE("the checker keeps Eigen out of CUDA sources and CUDA out of the rest"
 TEST_CASE("op_list.inc and the files of the ops agree") {
   CHECK(joined(op_list_faults(all_sources())) == "");
   const Sources planted{{"tensor/ops/op_list.inc", "// HG_OP(stem, Class)\nHG_OP(lone, Lone)\n"},
-                        {"tensor/ops/lone.h", ""},
-                        {"tensor/ops/lone.cpp", ""},
-                        {"tensor/ops/forgotten_ref.h", ""}};
-  CHECK(joined(op_list_faults(planted)) == "missing lone_ref.h\nnot in op_list.inc: forgotten\n");
+                        {"tensor/ops/lone.h", "class LoneBackward : public OpOf<LoneBackward>"},
+                        {"tensor/ops/lone.cpp", ""}};
+  CHECK(joined(op_list_faults(planted)) ==
+        "missing lone_ref.h\nnot in op_list.inc: LoneBackward\n");
+  Sources kernels{{"tensor/ops/op_list.inc", "HG_OP(a, A)\nHG_OP(b, B)\n"},
+                  {"tensor/ops/a.h", "  HG_CUDA_KERNEL;\n"},
+                  {"tensor/ops/b.h", ""},
+                  {"tensor/ops/b.cu", ""}};
+  for (const char* file : {"a.cpp", "a_ref.h", "b.cpp", "b_ref.h"})
+    kernels[std::string("tensor/ops/") + file] = "";
+  CHECK(joined(op_list_faults(kernels)) == "missing a.cu\nno HG_CUDA_KERNEL in b.h\n");
 }

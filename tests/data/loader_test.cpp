@@ -168,7 +168,7 @@ class Faulty final : public Dataset {
   std::int64_t label(std::int64_t) const override { return 0; }
 };
 
-TEST_CASE("a fault in the worker reaches the reader in its turn; then a new epoch works") {
+TEST_CASE("a fault in the worker reaches the reader in its turn, and a new epoch works") {
   const Faulty data;
   LoaderOptions options = options_for(2);
   options.img_size = 4, options.in_channels = 1;

@@ -62,7 +62,7 @@ TEST_CASE("what is not found is an error with every place and a way to get it") 
   for (const std::string& name : known_datasets()) contains(unknown, name);
 }
 
-TEST_CASE("limits keep the first items; model and data set must fit") {
+TEST_CASE("limits keep the first items, and model and data set must fit") {
   DataFolder data;
   write(data.folder / "cifar10/test_batch.bin", cifar_records(1, {5, 6, 7}));
   DataOptions options = named("cifar10");

@@ -41,7 +41,7 @@ Tensors clones(In tensors) {
 
 void compare_floats(const Tensor& actual, const RefTensor<double>& expected, double tolerance) {
   const std::vector<double> values = actual.to(DType::f64).to_vector<double>();
-  double scale = 1, worst = 0;
+  double scale = 1e-3, worst = 0;
   for (const double v : expected.values())
     if (std::isfinite(v)) scale = std::max(scale, std::abs(v));
   std::size_t at = 0;
