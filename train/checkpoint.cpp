@@ -92,6 +92,7 @@ Position load_state(const std::string& folder, const nn::Vit& model, Optimizer& 
   std::int64_t steps = 0;
   visit(position, steps, Reader{file.metadata, source});
   check_position(position, steps, source);
+  require_finite(file, source);
   load_weights(model, weights_in(file), source);
   optimizer.load(file, steps, source);
   return position;

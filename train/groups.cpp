@@ -102,12 +102,20 @@ Batchwise forward_backward(const nn::Vit& model, const StepInput& input) {
     accumulate(result.gradients[static_cast<std::size_t>(worker)], model, grads);
   });
   for (const double loss : losses) result.loss += loss;
-  if (!std::isfinite(result.loss))
-    explain_non_finite(model, [&] {
-      for (std::int64_t g = 0; g < plan.groups(); ++g) group_loss(model, input, plan, g);
-    });
+  if (!std::isfinite(result.loss)) explain_non_finite_step(model, input);
   std::erase_if(result.gradients, [](const Tensors& g) { return g.empty(); });
   return result;
+}
+
+void explain_non_finite_step(const nn::Vit& model, const StepInput& input) {
+  const GroupPlan plan = plan_groups(model, input.labels.dim(0));
+  explain_non_finite(model, [&] {
+    for (std::int64_t g = 0; g < plan.groups(); ++g) {
+      Tape tape;
+      for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
+      tape.backward(group_loss(model, input, plan, g));
+    }
+  });
 }
 
 Tensor evaluate_logits(const nn::Vit& model, const Tensor& images) {

@@ -23,28 +23,28 @@ class FiniteCheck final : public Observer {
       if (t.dtype() != DType::f32 || !t.contiguous()) continue;
       const float bad = first_bad(t);
       require(std::isfinite(bad), "train",
-              "the loss is not finite: an output became {} in {}, layer {}", bad, call.op.name(),
-              call.scope->path.empty() ? "(top)" : call.scope->path);
+              "the loss or gradient is not finite: it became {} in {}, layer {}", bad,
+              call.op.name(), call.scope->path.empty() ? "(top)" : call.scope->path);
     }
   }
 };
 
 }  // namespace
 
-void require_finite_weights(const nn::Vit& model) {
-  for (const nn::Parameter& p : model.parameters().all()) {
-    const float bad = first_bad(p.value);
-    require(std::isfinite(bad), "train", "{} became {} in the optimizer's last update", p.name,
-            bad);
+void require_finite_update(const NamedTensors& updated) {
+  for (const auto& [name, tensor] : updated) {
+    const float bad = first_bad(tensor);
+    require(std::isfinite(bad), "train", "{} is not finite: it became {} in the optimizer's update",
+            name, bad);
   }
 }
 
-void explain_non_finite(const nn::Vit& model, const std::function<void()>& forward) {
-  require_finite_weights(model);
+void explain_non_finite(const nn::Vit& model, const std::function<void()>& pass) {
+  require_finite_update(weights_of(model));
   FiniteCheck check;
   const ObserverGuard guard(check);
-  forward();
-  fail("train", "the loss is not finite, but no single op showed it");
+  pass();
+  fail("train", "the loss or gradient is not finite, but no single op showed it");
 }
 
 }  // namespace hg

@@ -3,15 +3,15 @@
 
 #include <functional>
 
-#include "nn/vit.h"
+#include "train/model.h"
 
 namespace hg {
 
-// Throws, naming the first parameter that is not finite.
-void require_finite_weights(const nn::Vit& model);
+// Throws, naming the first of these weights or moments that is not finite.
+void require_finite_update(const NamedTensors& updated);
 
-// Runs the forward pass that gave such a loss once more and throws, naming the first parameter, or
+// Runs the pass that gave such a value once more and throws, naming the first parameter, or
 // else the first op and its layer, that is to blame.
-[[noreturn]] void explain_non_finite(const nn::Vit& model, const std::function<void()>& forward);
+[[noreturn]] void explain_non_finite(const nn::Vit& model, const std::function<void()>& pass);
 
 }  // namespace hg

@@ -25,8 +25,17 @@ CsvLog open_log(const TrainerOptions& options, const Position& position) {
   return CsvLog::resume(path, kColumns, static_cast<std::size_t>(position.rows));
 }
 
-Position start_position(const TrainerOptions& options, const nn::Vit& model, Optimizer& optimizer) {
-  return options.resume ? load_state(options.folder, model, optimizer) : Position{};
+// Where a resumed run goes on, which must be a place in its `epochs` of `batches`.
+Position start_position(const TrainerOptions& options, const nn::Vit& model, Optimizer& optimizer,
+                        std::int64_t epochs, std::int64_t batches) {
+  if (!options.resume) return {};
+  const Position p = load_state(options.folder, model, optimizer);
+  usage_require(p.phase == 0 && p.epoch <= epochs && p.batch <= batches && p.rows == p.epoch &&
+                    optimizer.steps() == p.epoch * batches + p.batch,
+                options.folder + "/state.safetensors",
+                "step {}, batch {} of epoch {}, is no place in {} epochs of {} batches",
+                optimizer.steps(), p.batch, p.epoch, epochs, batches);
+  return p;
 }
 
 double field_of(const CsvRow& row, std::string_view column) {
@@ -54,22 +63,11 @@ Trainer::Trainer(const Config& config, RunData data, const TrainerOptions& optio
       train_loader_(*data_.train, loader_options(config, phase(), Split::train)),
       test_loader_(*data_.test, loader_options(config, phase(), Split::test)),
       schedule_(phase().train, train_loader_.batches()),
-      position_(start_position(options, model_, optimizer_)),
+      position_(start_position(options, model_, optimizer_, phase().train.epochs,
+                               train_loader_.batches())),
       log_(open_log(options, position_)) {
-  check_position();
   counter_.start_at(position_.flops, position_.flops_matmul);
   if (!log_.rows().empty()) result_.scores = scores_of(log_.rows().back());
-}
-
-void Trainer::check_position() const {
-  const std::int64_t batches = train_loader_.batches();
-  const Position& p = position_;
-  usage_require(p.phase == 0 && p.epoch <= phase().train.epochs && p.batch <= batches &&
-                    p.rows == p.epoch && optimizer_.steps() == p.epoch * batches + p.batch,
-                options_.folder + "/state.safetensors",
-                "stands at step {} in batch {} of epoch {}, which is no place in {} epochs of {} "
-                "batches",
-                optimizer_.steps(), p.batch, p.epoch, phase().train.epochs, batches);
 }
 
 RunResult Trainer::run() {
@@ -97,10 +95,11 @@ bool Trainer::train_epoch(Progress& progress) {
   Batch batch;
   train_loader_.start_epoch(position_.epoch, position_.batch);
   while (train_loader_.next(batch)) {
-    const Batchwise step = forward_backward(
-        model_, {batch.images, batch.labels, config_.loss.label_smoothing,
-                 static_cast<std::uint64_t>(config_.run.seed), optimizer_.steps()});
-    optimizer_.step(step.gradients, schedule_.learning_rate(optimizer_.steps()));
+    const StepInput input{batch.images, batch.labels, config_.loss.label_smoothing,
+                          static_cast<std::uint64_t>(config_.run.seed), optimizer_.steps()};
+    const Batchwise step = forward_backward(model_, input);
+    if (!optimizer_.step(step.gradients, schedule_.learning_rate(optimizer_.steps())))
+      explain_non_finite_step(model_, input);
     const double elapsed = static_cast<double>(now_ns() - start) * 1e-9;
     position_.epoch_loss += step.loss * static_cast<double>(batch.size());
     position_.epoch_images += batch.size();
@@ -144,7 +143,8 @@ void Trainer::finish_epoch(Progress& progress) {
 
 // The model comes first: with it newer than the state, a resumed run just makes it again.
 void Trainer::save() {
-  require_finite_weights(model_);
+  require_finite_update(weights_of(model_));
+  require_finite_update(optimizer_.state());
   position_.flops = counter_.flops();
   position_.flops_matmul = counter_.flops_matmul();
   save_model(options_.folder, model_,

@@ -37,7 +37,6 @@ class Trainer {
   RunResult run();
 
  private:
-  void check_position() const;
   bool train_epoch(Progress& progress);  // false: a signal asked to stop
   void finish_epoch(Progress& progress);
   void save();

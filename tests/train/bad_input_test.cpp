@@ -54,7 +54,7 @@ TEST_CASE("usage that makes no sense is refused in one line") {
   check_no_run({"--frobnicate"}, {"--frobnicate"});
   check_no_run({"--seed", "abc"}, {"--seed", "abc"});
   check_no_run({"--seed", "-1"}, {"run.seed", "-1"});
-  check_no_run({"--threads", "-2"}, {"run.threads"});
+  check_refused(hgtrain({"train", "shapes", "--threads", "-2"}), 2, {"run.threads", "-2"});
   check_no_run({"--device", "tpu"}, {"run.device", "cpu"});
   check_no_run({"--device", "cuda"}, {"run.device", "CUDA"});
   for (const char* command : {"train", "eval", "predict", "info", "forward", "bench"}) {
