@@ -1,6 +1,9 @@
 // hgtrain: trains, evaluates and exchanges Vision Transformers.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 
 #include "train/commands/commands.h"
 #include "train/usage_error.h"
@@ -113,7 +116,9 @@ int run(int argc, char** argv) {
     fmt::print(stderr, "hgtrain: {} (hgtrain --help shows how)\n", e.what());
     return 2;
   }
-  return commands.chosen();
+  const int code = commands.chosen();
+  require(std::fflush(stdout) == 0, "standard output", "cannot write: {}", std::strerror(errno));
+  return code;
 }
 
 }  // namespace

@@ -26,11 +26,11 @@ void limit_files(std::size_t bytes) {
 }
 
 [[noreturn]] void become(const std::vector<char*>& argv, const std::string& folder,
-                         const std::string& data, std::size_t largest_file) {
-  redirect(folder + "/stdout", STDOUT_FILENO);
+                         const ChildOptions& options) {
+  redirect(options.out.empty() ? folder + "/stdout" : options.out, STDOUT_FILENO);
   redirect(folder + "/stderr", STDERR_FILENO);
-  ::setenv("HG_DATA", data.c_str(), 1);
-  if (largest_file > 0) limit_files(largest_file);
+  ::setenv("HG_DATA", options.data.empty() ? folder.c_str() : options.data.c_str(), 1);
+  if (options.largest_file > 0) limit_files(options.largest_file);
   ::execv(argv[0], argv.data());
   _exit(99);
 }
@@ -43,10 +43,9 @@ Child::Child(const Arguments& arguments, const ChildOptions& options) {
   std::vector<char*> argv;
   for (std::string& a : all) argv.push_back(a.data());
   argv.push_back(nullptr);
-  const std::string data = options.data.empty() ? folder_.path() : options.data;
   pid_ = ::fork();
   REQUIRE(pid_ >= 0);
-  if (pid_ == 0) become(argv, folder_.path(), data, options.largest_file);
+  if (pid_ == 0) become(argv, folder_.path(), options);
 }
 
 Child::~Child() {
@@ -84,7 +83,8 @@ Arguments tiny_model() {
 Arguments tiny_train(const std::string& out, const Arguments& more) {
   const Arguments small{"--set", "data.train_limit=64", "--set", "data.test_limit=32",
                         "--set", "train.batch_size=16", "--set", "train.epochs=4"};
-  return Arguments{"train", "shapes", "--threads", "1", "--out", out} + tiny_model() + small + more;
+  return Arguments{"train", "shapes", "--out", out, "--set", "run.threads=1"} + tiny_model() +
+         small + more;
 }
 
 bool exists(const std::string& path) { return std::filesystem::exists(path); }

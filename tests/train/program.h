@@ -23,6 +23,7 @@ struct Outcome {
 struct ChildOptions {
   std::size_t largest_file = 0;  // bytes; 0: no limit. Stands for a full disk
   std::string data;              // HG_DATA; empty: a folder without data sets
+  std::string out;               // where standard output goes; empty: into Outcome
 };
 
 // A running hgtrain; killed with the object.

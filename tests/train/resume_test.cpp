@@ -118,6 +118,19 @@ TEST_CASE("an interrupted run says so and goes on in the middle of its epoch") {
     }
 }
 
+TEST_CASE("on two threads a killed run ends with the same bits, too") {
+  const TempFolder folder;
+  const Arguments two = kLonger + Arguments{"--set", "run.threads=2"};
+  const std::string whole = folder / "whole", run = folder / "run";
+  REQUIRE(hgtrain(tiny_train(whole, two)).code == 0);
+  Child child(tiny_train(run, two));
+  await_rows(child, run, 2);
+  child.signal(SIGKILL);
+  child.wait();
+  REQUIRE(resume(run, two).code == 0);
+  check_same_end(run, whole);
+}
+
 TEST_CASE("a finished run resumes to the same result") {
   const TempFolder folder;
   const std::string whole = folder / "whole", run = folder / "run";

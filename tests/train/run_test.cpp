@@ -71,11 +71,8 @@ TEST_CASE("a seed repeats a run bit for bit, on one thread and on two, and so do
     const std::string a = folder / ("a" + std::string(threads));
     const std::string b = folder / ("b" + std::string(threads));
     const std::string c = folder / ("c" + std::string(threads));
-    Arguments first = tiny_train(a), second = tiny_train(b);
-    first[3] = second[3] = threads;
-    const Arguments dropout{"--set", "model.dropout=0.1"};
-    REQUIRE(hgtrain(first + dropout).code == 0);
-    REQUIRE(hgtrain(second + dropout).code == 0);
+    REQUIRE(hgtrain(tiny_train(a, more)).code == 0);
+    REQUIRE(hgtrain(tiny_train(b, more)).code == 0);
     REQUIRE(hgtrain({"train", a + "/config.toml", "--out", c}).code == 0);
     for (const char* file : {"/model.safetensors", "/config.toml"}) {
       CHECK(contents_of(a + file) == contents_of(b + file));
@@ -99,6 +96,15 @@ TEST_CASE("--json prints one object and --quiet nothing") {
   CHECK(quiet.code == 0);
   CHECK(quiet.out == "");
   CHECK(quiet.err == "");
+}
+
+TEST_CASE("a result that cannot be printed is a failure") {
+  const TempFolder folder;
+  const Outcome lost =
+      hgtrain(tiny_train(folder / "run", {"--quiet", "--json"}), {0, "", "/dev/full"});
+  CHECK(lost.code == 1);
+  CHECK(lost.err.find("standard output") != std::string::npos);
+  CHECK(exists(folder / "run/summary.json"));
 }
 
 TEST_CASE("eval repeats the figures of the run") {
