@@ -95,6 +95,22 @@ void check_jpeg(std::span<const std::uint8_t> file, std::string_view name) {
   }
 }
 
+// stb_image reads zeros past the end of a file.
+void check_bmp(std::span<const std::uint8_t> file, std::string_view name) {
+  const auto field = [&](std::size_t at, std::size_t bytes) {
+    std::uint64_t v = 0;
+    for (std::size_t i = bytes; i-- > 0;) v = v << 8 | (at + i < file.size() ? file[at + i] : 0);
+    return v;
+  };
+  const bool old = field(14, 4) == 12;  // 16-bit sizes
+  const std::uint64_t width = old ? field(18, 2) : field(18, 4), bits = field(old ? 24 : 28, 2);
+  const auto rows = old ? static_cast<std::int64_t>(field(20, 2))
+                        : std::abs(std::int64_t{static_cast<std::int32_t>(field(22, 4))});
+  const std::uint64_t needed =
+      field(10, 4) + (width * bits + 31) / 32 * 4 * static_cast<std::uint64_t>(rows);
+  require(file.size() >= needed, name, "damaged image: {} bytes, expected {}", file.size(), needed);
+}
+
 // Why the last call failed; stb_image does not always say.
 const char* failure_reason() {
   const char* reason = stbi_failure_reason();
@@ -121,6 +137,7 @@ void decode_image(std::span<const std::uint8_t> file, std::string_view name, Ima
           kMaxFileBytes);
   if (file[0] == 0xff) check_jpeg(file, name);
   if (file[0] == 0x89) check_png(file, name);
+  if (file[0] == 'B') check_bmp(file, name);
   const int bytes = static_cast<int>(file.size());
   int width = 0, height = 0, channels = 0;
   stbi__g_failure_reason = nullptr;

@@ -23,6 +23,7 @@ void visit(Position& p, std::int64_t& optimizer_steps, Field field) {
   field("epoch_images", p.epoch_images);
   field("flops", p.flops);
   field("flops_matmul", p.flops_matmul);
+  field("flops_before_epoch", p.flops_before_epoch);
   field("epoch_loss", p.epoch_loss);
   field("seconds", p.seconds);
   field("epoch_seconds", p.epoch_seconds);
@@ -91,6 +92,7 @@ Position load_state(const std::string& folder, const nn::Vit& model, Optimizer& 
   std::int64_t steps = 0;
   visit(position, steps, Reader{file.metadata, source});
   check_position(position, steps, source);
+  require_finite(file, source);
   load_weights(model, weights_in(file), source);
   optimizer.load(file, steps, source);
   return position;

@@ -16,7 +16,7 @@ struct Position {
   double epoch_loss = 0;                         // sums over the epoch so far
   std::int64_t epoch_images = 0;
   double seconds = 0, epoch_seconds = 0;  // of the run and of this epoch
-  std::uint64_t flops = 0, flops_matmul = 0;
+  std::uint64_t flops = 0, flops_matmul = 0, flops_before_epoch = 0;
   std::int64_t images = 0;
 };
 

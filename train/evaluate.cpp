@@ -1,10 +1,12 @@
 #include "train/evaluate.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tensor/observer.h"
 #include "tensor/ops/cross_entropy.h"
 #include "train/groups.h"
+#include "train/non_finite.h"
 
 namespace hg {
 
@@ -20,8 +22,11 @@ Evaluation evaluate(const nn::Vit& model, Loader& loader) {
   loader.start_epoch(0);
   while (loader.next(batch)) {
     const Tensor logits = evaluate_logits(model, batch.images);
-    result.loss += static_cast<double>(cross_entropy(logits, batch.labels).item<float>()) *
-                   static_cast<double>(batch.size());
+    const double loss = cross_entropy(logits, batch.labels).item<float>();
+    if (!std::isfinite(loss))
+      explain_non_finite(model,
+                         [&] { cross_entropy(model.logits(batch.images, {}), batch.labels); });
+    result.loss += loss * static_cast<double>(batch.size());
     for (std::int64_t i = 0; i < batch.size(); ++i)
       result.confusion.add(batch.labels.data<std::int64_t>()[i],
                            most_likely(logits.data<float>() + i * classes, classes));

@@ -12,6 +12,7 @@
 #include "tensor/ops/binary.h"
 #include "tensor/ops/cross_entropy.h"
 #include "tensor/ops/view.h"
+#include "train/non_finite.h"
 
 namespace hg {
 namespace {
@@ -20,21 +21,6 @@ constexpr std::int64_t kTokensInCache = 600;
 constexpr std::int64_t kParametersPerToken = 4000;  // fewer tokens: adding up gradients would show
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-// Finds out which op made the first value that is not finite.
-class FiniteCheck final : public Observer {
- public:
-  void op_end(const OpCall& call) override {
-    for (const Tensor& t : call.out) {
-      if (t.dtype() != DType::f32 || !t.contiguous()) continue;
-      const float* x = t.data<float>();
-      for (std::int64_t i = 0; i < t.numel(); ++i)
-        require(std::isfinite(x[i]), "train", "{} became {} in {}, layer {}",
-                "the loss is not finite: an output", x[i], call.op.name(),
-                call.scope->path.empty() ? "(top)" : call.scope->path);
-    }
-  }
-};
 
 // Every group of every step has draws of its own.
 RandomStream dropout_stream(const StepInput& input, std::int64_t group) {
@@ -52,13 +38,6 @@ Tensor group_loss(const nn::Vit& model, const StepInput& input, const GroupPlan&
   const Tensor logits = model.logits(images, {&stream});
   const Scope scope("loss");
   return cross_entropy(logits, labels, input.label_smoothing, plan.batch);
-}
-
-void explain_non_finite(const nn::Vit& model, const StepInput& input, const GroupPlan& plan) {
-  FiniteCheck check;
-  const ObserverGuard guard(check);
-  for (std::int64_t g = 0; g < plan.groups(); ++g) group_loss(model, input, plan, g);
-  fail("train", "the loss is not finite, but no single op showed it");
 }
 
 void accumulate(Tensors& sum, const nn::Vit& model, const Gradients& grads) {
@@ -123,9 +102,20 @@ Batchwise forward_backward(const nn::Vit& model, const StepInput& input) {
     accumulate(result.gradients[static_cast<std::size_t>(worker)], model, grads);
   });
   for (const double loss : losses) result.loss += loss;
-  if (!std::isfinite(result.loss)) explain_non_finite(model, input, plan);
+  if (!std::isfinite(result.loss)) explain_non_finite_step(model, input);
   std::erase_if(result.gradients, [](const Tensors& g) { return g.empty(); });
   return result;
+}
+
+void explain_non_finite_step(const nn::Vit& model, const StepInput& input) {
+  const GroupPlan plan = plan_groups(model, input.labels.dim(0));
+  explain_non_finite(model, [&] {
+    for (std::int64_t g = 0; g < plan.groups(); ++g) {
+      Tape tape;
+      for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
+      tape.backward(group_loss(model, input, plan, g));
+    }
+  });
 }
 
 Tensor evaluate_logits(const nn::Vit& model, const Tensor& images) {

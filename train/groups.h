@@ -40,6 +40,10 @@ struct StepInput {
 // that produced such a value.
 Batchwise forward_backward(const nn::Vit& model, const StepInput& input);
 
+// Repeats the step of a loss or gradient that is not finite and throws, naming the first op, of
+// forward or backward, and the layer that produced such a value.
+[[noreturn]] void explain_non_finite_step(const nn::Vit& model, const StepInput& input);
+
 // Logits [B, classes] without recording, in phase eval.
 Tensor evaluate_logits(const nn::Vit& model, const Tensor& images);
 

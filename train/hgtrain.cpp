@@ -1,5 +1,9 @@
 // hgtrain: trains, evaluates and exchanges Vision Transformers.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 
 #include "train/commands/commands.h"
 #include "train/usage_error.h"
@@ -89,6 +93,15 @@ struct Commands {
   }
 };
 
+// CLI11 does not name a command it doesn't know.
+void require_known_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> known;
+  for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
+  if (std::find(known.begin(), known.end(), argv[1]) != known.end()) return;
+  usage_fail(argv[1], "unknown command; expected one of {}", fmt::join(known, ", "));
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Trains, evaluates and exchanges Vision Transformers.", "hgtrain");
   app.require_subcommand(1);
@@ -99,10 +112,13 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
+    require_known_command(app, argc, argv);
     fmt::print(stderr, "hgtrain: {} (hgtrain --help shows how)\n", e.what());
     return 2;
   }
-  return commands.chosen();
+  const int code = commands.chosen();
+  require(std::fflush(stdout) == 0, "standard output", "cannot write: {}", std::strerror(errno));
+  return code;
 }
 
 }  // namespace

@@ -26,6 +26,10 @@ std::unique_ptr<Dataset> open_data(const Config& config, const DataConfig& data,
   return set;
 }
 
+RunData open_both(const Config& config, const DataConfig& data) {
+  return {open_data(config, data, Split::train), open_data(config, data, Split::test)};
+}
+
 LoaderOptions loader_options(const Config& config, const PhaseConfig& phase, Split split) {
   const bool train = split == Split::train;
   LoaderOptions options;

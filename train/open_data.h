@@ -9,6 +9,12 @@ namespace hg {
 
 // Throws UsageError if the set is not found, damaged, or has other classes than the model.
 std::unique_ptr<Dataset> open_data(const Config& config, const DataConfig& data, Split split);
+
+struct RunData {
+  std::unique_ptr<Dataset> train, test;
+};
+RunData open_both(const Config& config, const DataConfig& data);
+
 LoaderOptions loader_options(const Config& config, const PhaseConfig& phase, Split split);
 
 }  // namespace hg

@@ -1,5 +1,7 @@
 #include "train/optimizer.h"
 
+#include <cmath>
+
 #include "tensor/backend.h"
 #include "tensor/observer.h"
 #include "tensor/ops/optimizer.h"
@@ -28,15 +30,17 @@ Optimizer::Optimizer(const nn::Vit& model, const TrainConfig& train)
   }
 }
 
-void Optimizer::step(const std::vector<Tensors>& gradients, double learning_rate) {
+bool Optimizer::step(const std::vector<Tensors>& gradients, double learning_rate) {
   const PhaseScope phase(Phase::optimizer);
   const Scope scope("optimizer");
   const double grad_scale = clipping(gradients);
+  if (!std::isfinite(grad_scale)) return false;
   ++steps_;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const Tensors mine = gradients_of(gradients, i);
     if (!mine.empty()) update(i, mine, learning_rate, grad_scale);
   }
+  return true;
 }
 
 double Optimizer::clipping(const std::vector<Tensors>& gradients) const {
@@ -45,7 +49,7 @@ double Optimizer::clipping(const std::vector<Tensors>& gradients) const {
   for (std::size_t i = 0; i < slots_.size(); ++i)
     for (const Tensor& g : gradients_of(gradients, i)) all.push_back(g);
   const double norm = grad_norm(all, static_cast<int>(gradients.size())).item<float>();
-  return clip_scale(norm, train_.grad_clip);
+  return std::isfinite(norm) ? clip_scale(norm, train_.grad_clip) : norm;
 }
 
 void Optimizer::update(std::size_t i, In gradients, double learning_rate, double grad_scale) {

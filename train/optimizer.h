@@ -12,8 +12,9 @@ class Optimizer {
   Optimizer(const nn::Vit& model, const TrainConfig& train);
 
   // gradients: [worker][parameter], summed in this order. A parameter that got no gradient stays
-  // as it is, its moments too.
-  void step(const std::vector<Tensors>& gradients, double learning_rate);
+  // as it is, its moments too. False, and nothing is changed, if the gradient's norm is not finite
+  // (which is known where it is clipped).
+  bool step(const std::vector<Tensors>& gradients, double learning_rate);
 
   std::int64_t steps() const { return steps_; }
   // Moments as "adamw.m.NAME", "adamw.v.NAME" or "sgd.momentum.NAME".

@@ -1,7 +1,10 @@
 #include "train/trainer.h"
 
+#include <algorithm>
+
 #include "tensor/backend.h"
 #include "train/groups.h"
+#include "train/non_finite.h"
 #include "train/usage_error.h"
 
 namespace hg {
@@ -22,38 +25,56 @@ CsvLog open_log(const TrainerOptions& options, const Position& position) {
   return CsvLog::resume(path, kColumns, static_cast<std::size_t>(position.rows));
 }
 
-Position start_position(const TrainerOptions& options, const nn::Vit& model, Optimizer& optimizer) {
-  return options.resume ? load_state(options.folder, model, optimizer) : Position{};
+// Where a resumed run goes on, which must be a place in its `epochs` of `batches`.
+Position start_position(const TrainerOptions& options, const nn::Vit& model, Optimizer& optimizer,
+                        std::int64_t epochs, std::int64_t batches) {
+  if (!options.resume) return {};
+  const Position p = load_state(options.folder, model, optimizer);
+  usage_require(p.phase == 0 && p.epoch <= epochs && p.batch <= batches && p.rows == p.epoch &&
+                    optimizer.steps() == p.epoch * batches + p.batch,
+                options.folder + "/state.safetensors",
+                "step {}, batch {} of epoch {}, is no place in {} epochs of {} batches",
+                optimizer.steps(), p.batch, p.epoch, epochs, batches);
+  return p;
+}
+
+double field_of(const CsvRow& row, std::string_view column) {
+  const auto index = std::find(kColumns.begin(), kColumns.end(), column) - kColumns.begin();
+  const std::string& text = row[static_cast<std::size_t>(index)];
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  usage_require(*end == '\0' && !text.empty(), "metrics.csv", "{} is \"{}\", expected a number",
+                column, text);
+  return value;
+}
+
+Scores scores_of(const CsvRow& row) {
+  return {field_of(row, "accuracy"), field_of(row, "micro_f1"), field_of(row, "macro_f1")};
 }
 
 }  // namespace
 
-Trainer::Trainer(const Config& config, const TrainerOptions& options)
+Trainer::Trainer(const Config& config, RunData data, const TrainerOptions& options)
     : config_(config),
       options_(options),
       model_(vit_options(config), static_cast<std::uint64_t>(config.run.seed)),
       optimizer_(model_, phase().train),
-      train_set_(open_data(config, phase().data, Split::train)),
-      test_set_(open_data(config, phase().data, Split::test)),
-      train_loader_(*train_set_, loader_options(config, phase(), Split::train)),
-      test_loader_(*test_set_, loader_options(config, phase(), Split::test)),
+      data_(std::move(data)),
+      train_loader_(*data_.train, loader_options(config, phase(), Split::train)),
+      test_loader_(*data_.test, loader_options(config, phase(), Split::test)),
       schedule_(phase().train, train_loader_.batches()),
-      position_(start_position(options, model_, optimizer_)),
+      position_(start_position(options, model_, optimizer_, phase().train.epochs,
+                               train_loader_.batches())),
       log_(open_log(options, position_)) {
-  usage_require(config.phases.size() == 1, "phase",
-                "{} phases are not available in this version; expected one", config.phases.size());
   counter_.start_at(position_.flops, position_.flops_matmul);
+  if (!log_.rows().empty()) result_.scores = scores_of(log_.rows().back());
 }
 
 RunResult Trainer::run() {
   const ObserverGuard guard(counter_);
   const std::int64_t steps = train_loader_.batches() * phase().train.epochs;
   Progress progress(stderr, options_.progress, steps, optimizer_.steps());
-  if (position_.epoch >= phase().train.epochs) {  // a finished run: evaluate once more
-    const Evaluation e = evaluate(model_, test_loader_);
-    result_.metrics = e.metrics;
-    result_.test_loss = e.loss;
-  }
+  if (position_.epoch == phase().train.epochs) save();  // all done before: files may be missing
   while (position_.epoch < phase().train.epochs && !result_.interrupted) {
     progress.begin(fmt::format("epoch {}/{}", position_.epoch + 1, phase().train.epochs));
     if (train_epoch(progress)) {
@@ -70,14 +91,15 @@ RunResult Trainer::run() {
 bool Trainer::train_epoch(Progress& progress) {
   const std::int64_t start = now_ns();
   const double before = position_.epoch_seconds, run_before = position_.seconds;
-  flops_before_epoch_ = counter_.flops();
+  if (position_.batch == 0) position_.flops_before_epoch = counter_.flops();
   Batch batch;
   train_loader_.start_epoch(position_.epoch, position_.batch);
   while (train_loader_.next(batch)) {
-    const Batchwise step = forward_backward(
-        model_, {batch.images, batch.labels, config_.loss.label_smoothing,
-                 static_cast<std::uint64_t>(config_.run.seed), optimizer_.steps()});
-    optimizer_.step(step.gradients, schedule_.learning_rate(optimizer_.steps()));
+    const StepInput input{batch.images, batch.labels, config_.loss.label_smoothing,
+                          static_cast<std::uint64_t>(config_.run.seed), optimizer_.steps()};
+    const Batchwise step = forward_backward(model_, input);
+    if (!optimizer_.step(step.gradients, schedule_.learning_rate(optimizer_.steps())))
+      explain_non_finite_step(model_, input);
     const double elapsed = static_cast<double>(now_ns() - start) * 1e-9;
     position_.epoch_loss += step.loss * static_cast<double>(batch.size());
     position_.epoch_images += batch.size();
@@ -95,8 +117,7 @@ void Trainer::finish_epoch(Progress& progress) {
   const std::int64_t start = now_ns();
   const Evaluation e = evaluate(model_, test_loader_);
   const double evaluating = static_cast<double>(now_ns() - start) * 1e-9;
-  result_.metrics = e.metrics;
-  result_.test_loss = e.loss;
+  result_.scores = {e.metrics.accuracy, e.metrics.micro_f1, e.metrics.macro_f1};
   const auto images = static_cast<double>(position_.epoch_images);
   const double loss = position_.epoch_loss / images, rate = images / position_.epoch_seconds;
   position_.seconds += evaluating;
@@ -104,7 +125,7 @@ void Trainer::finish_epoch(Progress& progress) {
                std::to_string(optimizer_.steps()), exact(loss), exact(e.loss),
                exact(e.metrics.accuracy), exact(e.metrics.micro_f1), exact(e.metrics.macro_f1),
                exact(rate), std::to_string(model_.options().patches() + 1),
-               std::to_string(counter_.flops() - flops_before_epoch_), "", "",
+               std::to_string(counter_.flops() - position_.flops_before_epoch), "", "",
                exact(position_.epoch_seconds + evaluating)});
   progress.line(
       fmt::format("epoch {}/{}  loss {:.4f}  test loss {:.4f}  accuracy {:.4f}  macro F1 "
@@ -120,13 +141,16 @@ void Trainer::finish_epoch(Progress& progress) {
   save();
 }
 
+// The model comes first: with it newer than the state, a resumed run just makes it again.
 void Trainer::save() {
+  require_finite_update(weights_of(model_));
+  require_finite_update(optimizer_.state());
   position_.flops = counter_.flops();
   position_.flops_matmul = counter_.flops_matmul();
-  save_state(options_.folder, model_, optimizer_, position_);
   save_model(options_.folder, model_,
-             {train_set_->class_names(), train_set_->normalization().for_channels(
-                                             static_cast<int>(config_.model.in_channels))});
+             {data_.train->class_names(), data_.train->normalization().for_channels(
+                                              static_cast<int>(config_.model.in_channels))});
+  save_state(options_.folder, model_, optimizer_, position_);
 }
 
 }  // namespace hg

@@ -2,6 +2,8 @@
 // state.safetensors are whole after every epoch, and after the step at which a signal came.
 #pragma once
 
+#include <optional>
+
 #include "train/checkpoint.h"
 #include "train/csv.h"
 #include "train/evaluate.h"
@@ -19,16 +21,19 @@ struct TrainerOptions {
   ProgressMode progress = ProgressMode::plain;
 };
 
+struct Scores {
+  double accuracy = 0, micro_f1 = 0, macro_f1 = 0;
+};
+
 struct RunResult {
   bool interrupted = false;
-  Metrics metrics;  // of the last evaluation
-  double test_loss = 0;
+  std::optional<Scores> scores;  // of the last evaluation; none: interrupted before it
   Position position;
 };
 
 class Trainer {
  public:
-  Trainer(const Config& config, const TrainerOptions& options);
+  Trainer(const Config& config, RunData data, const TrainerOptions& options);
   RunResult run();
 
  private:
@@ -41,14 +46,13 @@ class Trainer {
   const TrainerOptions options_;
   nn::Vit model_;
   Optimizer optimizer_;
-  std::unique_ptr<Dataset> train_set_, test_set_;
+  const RunData data_;
   Loader train_loader_, test_loader_;
   Schedule schedule_;
   FlopCounter counter_;
   StopSignals signals_;
   Position position_;
   CsvLog log_;
-  std::uint64_t flops_before_epoch_ = 0;
   RunResult result_;
 };
 

@@ -22,6 +22,8 @@ std::string prepare_folder(const TrainOptions& options, const Config& config) {
     return options.out;
   }
   usage_require(!options.out.empty(), "--resume", "needs --out RUN_DIR");
+  usage_require(std::filesystem::is_directory(options.out), options.out,
+                "no such run folder to resume");
   return options.out;
 }
 
@@ -41,11 +43,14 @@ Config configuration(const TrainOptions& options) {
 }
 
 Json summary(const Config& config, const RunResult& r) {
+  const auto score = [&](double Scores::*which) {
+    return r.scores ? Json((*r.scores).*which) : Json();
+  };
   return {{"name", config.run.name},
           {"status", r.interrupted ? "interrupted" : "finished"},
-          {"accuracy", r.metrics.accuracy},
-          {"micro_f1", r.metrics.micro_f1},
-          {"macro_f1", r.metrics.macro_f1},
+          {"accuracy", score(&Scores::accuracy)},
+          {"micro_f1", score(&Scores::micro_f1)},
+          {"macro_f1", score(&Scores::macro_f1)},
           {"energy_j", nullptr},
           {"energy_kind", "unavailable"},
           {"energy_source", "no meter in this version"},
@@ -58,25 +63,36 @@ Json summary(const Config& config, const RunResult& r) {
           {"joules_per_f1", nullptr}};
 }
 
+void print_result(const Config& config, const RunResult& r, const std::string& folder) {
+  const std::string scores =
+      r.scores ? fmt::format("accuracy {:.4f}, micro F1 {:.4f}, macro F1 {:.4f}",
+                             r.scores->accuracy, r.scores->micro_f1, r.scores->macro_f1)
+               : "not evaluated yet";
+  fmt::print("{}: {}{}, {:.0f} s; {}\n", config.run.name, r.interrupted ? "interrupted, " : "",
+             scores, r.position.seconds, folder);
+}
+
 }  // namespace
 
 int train_command(const TrainOptions& options) {
   const Config config = configuration(options);
   vit_options(config);
-  open_data(config, config.phases[0].data, Split::test);  // fails before a folder is made
+  usage_require(config.phases.size() == 1, "phase",
+                "{} phases are not available in this version; expected one", config.phases.size());
+  RunData data = open_both(config, config.phases[0].data);  // fails before a folder is made
   const std::string folder = prepare_folder(options, config);
-  if (!options.resume) write_file(folder + "/config.toml", to_toml(config));
+  const std::string kept = folder + "/config.toml";
+  if (!options.resume || !std::filesystem::exists(kept)) write_file(kept, to_toml(config));
   const bool fresh = options.resume && !std::filesystem::exists(folder + "/state.safetensors");
-  Trainer trainer(config, {folder, options.resume && !fresh, progress_mode(stderr, options.quiet)});
+  Trainer trainer(config, std::move(data),
+                  {folder, options.resume && !fresh, progress_mode(stderr, options.quiet)});
   const RunResult result = trainer.run();
   const Json json = summary(config, result);
   write_file(folder + "/summary.json", json.dump(2) + "\n");
   if (options.json)
     fmt::print("{}\n", json.dump());
   else if (!options.quiet)
-    fmt::print("{}: accuracy {:.4f}, micro F1 {:.4f}, macro F1 {:.4f}, {:.0f} s; {}\n",
-               config.run.name, result.metrics.accuracy, result.metrics.micro_f1,
-               result.metrics.macro_f1, result.position.seconds, folder);
+    print_result(config, result, folder);
   return result.interrupted ? kInterruptedExitCode : 0;
 }
 

@@ -1,0 +1,109 @@
+// hgtrain info against the exact counts of METHODS.md, appendix A; bench's fields.
+#include <doctest/doctest.h>
+
+#include "tests/train/program.h"
+
+namespace {
+
+using namespace hg::testing;
+
+struct Known {
+  const char* name;
+  Arguments settings;
+  std::int64_t parameters, forward_matmul;
+};
+
+Arguments set(const std::vector<std::string>& settings) {
+  Arguments arguments;
+  for (const std::string& s : settings) arguments.insert(arguments.end(), {"--set", "model." + s});
+  return arguments;
+}
+
+Arguments reference(const std::string& depth) {
+  return set({"emb_size=64", "heads=12", "dim_head=64", "depth=" + depth, "num_classes=10",
+              "qkv_bias=false", "pool=mean"});
+}
+
+std::vector<Known> appendix_a() {
+  return {
+      {"Ti", {}, 5717416, 2507366400},
+      {"Ti, 4 heads", set({"heads=4", "dim_head=48"}), 5717416, 2507366400},
+      {"S", set({"emb_size=384", "heads=6"}), 22050664, 9197764608},
+      {"B", set({"emb_size=768", "heads=12"}), 86567656, 35127656448},
+      {"L", set({"emb_size=1024", "heads=16", "depth=24"}), 304326632, 123109425152},
+      {"H", set({"emb_size=1280", "heads=16", "dim_head=80", "depth=32", "patch_size=14"}),
+       632045800, 334590218240},
+      {"reference, 2", reference("2"), 522698, 438459648},
+      {"reference, 4", reference("4"), 982730, 857650432},
+      {"reference, 8", reference("8"), 1902794, 1696032000},
+      {"32 px", set({"img_size=32", "patch_size=4", "num_classes=10"}), 5362762, 730215168},
+      {"64 px", set({"img_size=64", "patch_size=8", "num_classes=200"}), 5427080, 733827072},
+  };
+}
+
+std::int64_t sum(const Json& layers, const char* key) {
+  std::int64_t total = 0;
+  for (const Json& layer : layers) total += layer[key].get<std::int64_t>();
+  return total;
+}
+
+// MACs of `op` in `layer`.
+std::int64_t macs(const Json& layers, const std::string& layer, const std::string& op) {
+  for (const Json& row : layers)
+    if (row["layer"] == layer && row["op"] == op)
+      return row["flops_forward_matmul"].get<std::int64_t>() / 2;
+  return -1;
+}
+
+}  // namespace
+
+TEST_CASE("info counts the models of appendix A to the last unit") {
+  for (const Known& known : appendix_a()) {
+    INFO(known.name);
+    const Outcome done = hgtrain(Arguments{"info", "deit-tiny", "--json"} + known.settings);
+    INFO(done.err);
+    REQUIRE(done.code == 0);
+    const Json info = Json::parse(done.out), flops = info["flops"], layers = info["layers"];
+    CHECK(info["parameters"] == known.parameters);
+    CHECK(flops["forward_matmul"] == known.forward_matmul);
+    CHECK(sum(layers, "parameters") == info["parameters"]);
+    CHECK(sum(layers, "flops_forward") == flops["forward"]);
+    CHECK(sum(layers, "flops_backward") == flops["backward"]);
+    CHECK(sum(layers, "flops_forward_matmul") == flops["forward_matmul"]);
+    CHECK(sum(layers, "flops_backward_matmul") == flops["backward_matmul"]);
+    CHECK(sum(layers, "bytes_forward") == info["bytes"]["forward"]);
+    CHECK(sum(layers, "bytes_backward") == info["bytes"]["backward"]);
+  }
+}
+
+TEST_CASE("info gives each layer of DeiT-tiny its share") {
+  const Outcome done = hgtrain({"info", "deit-tiny", "--json"});
+  REQUIRE(done.code == 0);
+  const Json layers = Json::parse(done.out)["layers"];
+  CHECK(macs(layers, "patch_embed", "proj") == 28901376);
+  CHECK(macs(layers, "blocks.11.attn", "qkv") == 21786624);
+  CHECK(macs(layers, "blocks.11.attn", "attention") == 2 * 7451328);
+  CHECK(macs(layers, "blocks.11.attn", "proj") == 7262208);
+  CHECK(macs(layers, "blocks.11.mlp", "fc1") + macs(layers, "blocks.11.mlp", "fc2") == 58097664);
+  CHECK(macs(layers, "", "head") == 192000);
+  const Outcome table = hgtrain({"info", "deit-tiny"});
+  CHECK(table.code == 0);
+  CHECK(table.out.find("5717416 parameters") != std::string::npos);
+}
+
+TEST_CASE("info and bench need no data set") {
+  CHECK(hgtrain({"info", "cifar10", "--json", "--set", "data.root=/nowhere"}).code == 0);
+  const Outcome done = hgtrain(Arguments{"bench", "shapes", "--steps", "2", "--threads", "1",
+                                         "--json", "--set", "train.batch_size=4"} +
+                               tiny_model());
+  REQUIRE(done.code == 0);
+  const Json bench = Json::parse(done.out);
+  CHECK(bench["config"] == "shapes");
+  CHECK(bench["batch_size"] == 4);
+  CHECK(bench["threads"] == 1);
+  for (const char* key : {"ms_per_step", "ms_median", "images_per_s", "flops_per_step",
+                          "gflops_per_s", "peak_rss_bytes"}) {
+    INFO(key);
+    CHECK(bench[key].get<double>() > 0);
+  }
+}

@@ -1,0 +1,132 @@
+#include "tests/train/program.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "train/csv.h"
+
+namespace hg::testing {
+namespace {
+
+void redirect(const std::string& path, int to) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  if (fd < 0 || ::dup2(fd, to) < 0) _exit(99);
+}
+
+void limit_files(std::size_t bytes) {
+  ::signal(SIGXFSZ, SIG_IGN);  // writes past the limit fail instead
+  const rlimit limit{bytes, bytes};
+  if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(99);
+}
+
+[[noreturn]] void become(const std::vector<char*>& argv, const std::string& folder,
+                         const ChildOptions& options) {
+  redirect(options.out.empty() ? folder + "/stdout" : options.out, STDOUT_FILENO);
+  redirect(folder + "/stderr", STDERR_FILENO);
+  ::setenv("HG_DATA", options.data.empty() ? folder.c_str() : options.data.c_str(), 1);
+  if (options.largest_file > 0) limit_files(options.largest_file);
+  ::execv(argv[0], argv.data());
+  _exit(99);
+}
+
+}  // namespace
+
+Child::Child(const Arguments& arguments, const ChildOptions& options) {
+  Arguments all{HG_TRAIN_PROGRAM};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& a : all) argv.push_back(a.data());
+  argv.push_back(nullptr);
+  pid_ = ::fork();
+  REQUIRE(pid_ >= 0);
+  if (pid_ == 0) become(argv, folder_.path(), options);
+}
+
+Child::~Child() {
+  if (ended_) return;
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+void Child::signal(int number) const {
+  if (!ended_) ::kill(pid_, number);
+}
+
+bool Child::running() {
+  if (!ended_) ended_ = ::waitpid(pid_, &status_, WNOHANG) == pid_;
+  return !ended_;
+}
+
+Outcome Child::wait() {
+  if (!ended_) ended_ = ::waitpid(pid_, &status_, 0) == pid_;
+  REQUIRE(ended_);
+  return {WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_),
+          contents_of(folder_ / "stdout"), contents_of(folder_ / "stderr")};
+}
+
+Arguments operator+(Arguments a, const Arguments& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+Arguments tiny_model() {
+  return {"--set", "model.img_size=16", "--set", "model.emb_size=16",
+          "--set", "model.depth=1",     "--set", "model.heads=2"};
+}
+
+Arguments tiny_train(const std::string& out, const Arguments& more) {
+  const Arguments small{"--set", "data.train_limit=64", "--set", "data.test_limit=32",
+                        "--set", "train.batch_size=16", "--set", "train.epochs=4"};
+  return Arguments{"train", "shapes", "--out", out, "--set", "run.threads=1"} + tiny_model() +
+         small + more;
+}
+
+bool exists(const std::string& path) { return std::filesystem::exists(path); }
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<std::string> files_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void check_refused(const Outcome& outcome, int code, const std::vector<std::string>& parts) {
+  INFO(outcome.err);
+  CHECK(outcome.code == code);
+  CHECK(outcome.out == "");
+  CHECK(lines_of(outcome.err).size() == 1);
+  CHECK(outcome.err.starts_with("hgtrain: "));
+  for (const std::string& part : parts) {
+    INFO(part);
+    CHECK(outcome.err.find(part) != std::string::npos);
+  }
+}
+
+std::vector<std::vector<std::string>> timeless_metrics(const std::string& run) {
+  const std::string path = run + "/metrics.csv";
+  std::vector<CsvRow> rows = parse_csv(contents_of(path), path);
+  REQUIRE(!rows.empty());
+  const CsvRow header = rows[0];
+  for (CsvRow& row : rows) {
+    REQUIRE(row.size() == header.size());
+    for (std::size_t c = 0; c < row.size(); ++c)
+      if (header[c] == "seconds" || header[c] == "images_per_s") row[c] = "";
+  }
+  return rows;
+}
+
+}  // namespace hg::testing

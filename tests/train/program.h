@@ -1,0 +1,68 @@
+// Runs hgtrain as users do: a process of its own with files for its output, and small settings that
+// train in a blink.
+#pragma once
+
+#include <sys/types.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/train/temp_folder.h"
+
+namespace hg::testing {
+
+using Arguments = std::vector<std::string>;
+using Json = nlohmann::json;
+
+struct Outcome {
+  int code = -1;  // exit code; 128 + signal where a signal ended it
+  std::string out, err;
+};
+
+struct ChildOptions {
+  std::size_t largest_file = 0;  // bytes; 0: no limit. Stands for a full disk
+  std::string data;              // HG_DATA; empty: a folder without data sets
+  std::string out;               // where standard output goes; empty: into Outcome
+};
+
+// A running hgtrain; killed with the object.
+class Child {
+ public:
+  explicit Child(const Arguments& arguments, const ChildOptions& options = {});
+  ~Child();
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  void signal(int number) const;
+  bool running();
+  Outcome wait();
+
+ private:
+  TempFolder folder_;  // of stdout and stderr
+  pid_t pid_;
+  int status_ = -1;
+  bool ended_ = false;
+};
+
+inline Outcome hgtrain(const Arguments& arguments, const ChildOptions& options = {}) {
+  return Child(arguments, options).wait();
+}
+
+// "train shapes" on few images, in 4 epochs of 4 steps, with `more` arguments.
+Arguments tiny_train(const std::string& out, const Arguments& more = {});
+// The model of tiny_train as --set arguments.
+Arguments tiny_model();
+Arguments operator+(Arguments a, const Arguments& b);
+
+bool exists(const std::string& path);
+std::vector<std::string> lines_of(const std::string& text);
+std::vector<std::string> files_in(const std::string& folder);  // names, sorted
+
+// Exit code and exactly one line on stderr that holds every part.
+void check_refused(const Outcome& outcome, int code, const std::vector<std::string>& parts);
+
+// metrics.csv without the columns that hold times.
+std::vector<std::vector<std::string>> timeless_metrics(const std::string& run);
+
+}  // namespace hg::testing
