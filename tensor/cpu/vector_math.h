@@ -231,14 +231,6 @@ T row_max(std::int64_t n, const T* x) {
               [](Packet<T> a, Packet<T> b) { return ei::pmax<Eigen::PropagateNaN>(a, b); });
 }
 
-// The barrier keeps a product in `value` from being contracted with the sum, which would make a
-// full packet round differently from a tail.
-template <class T>
-EIGEN_ALWAYS_INLINE Packet<T> add(Packet<T> sum, Packet<T> value) {
-  EIGEN_OPTIMIZATION_BARRIER(value)
-  return ei::padd(sum, value);
-}
-
 // Sum of f(x[i]...), f on packets.
 template <class T, class F, class... In>
 T row_sum(std::int64_t n, F f, const T* x, const In*... more) {
@@ -249,7 +241,7 @@ T row_sum(std::int64_t n, F f, const T* x, const In*... more) {
     ei::pstoreu(values, f(load_padded(x + i, count), load_padded(more + i, count)...));
     return load_padded(values, count);
   };
-  return fold(n, T{0}, value, add<T>);
+  return fold(n, T{0}, value, [](auto sum, auto v) { return ei::padd(sum, v); });
 }
 
 template <class T>
@@ -270,7 +262,7 @@ T map_sum(std::int64_t n, T* y, F f, const In*... x) {
     store_partly(y + i, count, f(load_padded<T>(x + i, count)...));
     return load_padded(y + i, count);
   };
-  return fold(n, T{0}, value, add<T>);
+  return fold(n, T{0}, value, [](auto sum, auto v) { return ei::padd(sum, v); });
 }
 
 // y[i] = exp(scale x[i] - shift) and returns the sum of y: a softmax row up to its division.
