@@ -16,6 +16,7 @@ for preset in "${presets[@]}"; do
   target=()
   [[ $preset == tsan ]] && target=(--target threads data_threads)
   cmake --preset "$preset" "${generator[@]}" >/dev/null
-  cmake --build --preset "$preset" --parallel "$(nproc)" "${target[@]}" | tail -n 1
+  cmake --build --preset "$preset" --parallel "$(nproc)" "${target[@]}" >"build/$preset/build.log" ||
+    { cat "build/$preset/build.log" && exit 1; }
   ctest --preset "$preset" --parallel "$(nproc)" --progress
 done
