@@ -1,0 +1,44 @@
+// A source of energy readings. Every meter, real or modelled, counts up from zero at its opening,
+// so what happened between two readings is a subtraction.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "energy/units.h"
+
+namespace hg::energy {
+
+// Where a figure comes from. `apportioned`: a measured total shared out by a model.
+enum class Kind : std::uint8_t { measured, apportioned, modelled, unavailable };
+std::string_view to_string(Kind kind);
+
+// Domains never overlap: core and uncore are inside package, psys is not counted at all.
+enum class Domain : std::uint8_t { package, dram, gpu };
+inline constexpr std::size_t kDomains = 3;
+std::string_view to_string(Domain domain);
+
+// Energy since the meter was opened, with the bounds it is known to lie in: equal to `energy`
+// while no fault has made it uncertain.
+struct Counted {
+  MicroJoules energy, low, high;
+};
+
+struct Reading {
+  std::int64_t time_ns = 0;  // on the clock of backend(Device::cpu).timestamp_ns()
+  std::array<std::optional<Counted>, kDomains> domains;  // none: the meter has no such domain
+};
+
+class Meter {
+ public:
+  virtual ~Meter() = default;
+  virtual std::string_view name() const = 0;  // "rapl-powercap"
+  virtual Kind kind() const = 0;              // measured or modelled
+  virtual std::string source() const = 0;     // what a report says of it: zones, profile, table row
+  virtual Reading read() = 0;                 // never decreases; a failed read repeats the last
+  virtual std::uint64_t faults() const = 0;   // counted so far; listed by the source itself
+};
+
+}  // namespace hg::energy
