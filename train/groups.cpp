@@ -22,6 +22,15 @@ constexpr std::int64_t kParametersPerToken = 4000;  // fewer tokens: adding up g
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+// How many groups of about `wanted` images: groups of one size use the allocator's blocks again,
+// so a size that divides the share is preferred.
+std::int64_t groups_of_share(std::int64_t share, std::int64_t wanted) {
+  for (std::int64_t size = wanted * 4 / 3; size >= std::max<std::int64_t>(1, wanted * 2 / 3);
+       --size)
+    if (share % size == 0) return share / size;
+  return ceil_div(share, wanted);
+}
+
 // Every group of every step has draws of its own.
 RandomStream dropout_stream(const StepInput& input, std::int64_t group) {
   RandomStream stream(input.seed, "dropout");
@@ -61,7 +70,7 @@ GroupPlan plan_groups(const nn::Vit& model, std::int64_t batch) {
   const std::int64_t wanted = std::max<std::int64_t>(
       {1, kTokensInCache / tokens, model.parameters().count() / (kParametersPerToken * tokens)});
   const std::int64_t share = std::max<std::int64_t>(1, ceil_div(batch, plan.workers));
-  plan.group = ceil_div(share, ceil_div(share, wanted));
+  plan.groups = std::min(batch, plan.workers * groups_of_share(share, wanted));
   return plan;
 }
 
@@ -77,7 +86,7 @@ void for_each_group(const GroupPlan& plan,
     const Scope same_scope(scope);
     const int worker = omp_get_thread_num();
     try {
-      for (std::int64_t g = worker; g < plan.groups(); g += plan.workers) body(worker, g);
+      for (std::int64_t g = worker; g < plan.groups; g += plan.workers) body(worker, g);
     } catch (...) {
 #pragma omp critical(hg_group_failure)
       if (!failure) failure = std::current_exception();
@@ -110,7 +119,7 @@ Batchwise forward_backward(const nn::Vit& model, const StepInput& input) {
 void explain_non_finite_step(const nn::Vit& model, const StepInput& input) {
   const GroupPlan plan = plan_groups(model, input.labels.dim(0));
   explain_non_finite(model, [&] {
-    for (std::int64_t g = 0; g < plan.groups(); ++g) {
+    for (std::int64_t g = 0; g < plan.groups; ++g) {
       Tape tape;
       for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
       tape.backward(group_loss(model, input, plan, g));
