@@ -9,7 +9,6 @@
 #include "autograd/tape.h"
 #include "tensor/backend.h"
 #include "tensor/cpu/parallel.h"
-#include "tensor/ops/binary.h"
 #include "tensor/ops/cross_entropy.h"
 #include "tensor/ops/view.h"
 #include "train/non_finite.h"
@@ -18,15 +17,14 @@ namespace hg {
 namespace {
 
 constexpr std::int64_t kTokensInCache = 600;
-constexpr std::int64_t kParametersPerToken = 4000;  // fewer tokens: adding up gradients would show
+constexpr std::int64_t kParametersPerToken = 14000;  // fewer tokens: adding up gradients would show
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// How many groups of about `wanted` images: groups of one size use the allocator's blocks again,
-// so a size that divides the share is preferred.
+// How many groups of up to `wanted` images: groups of one size use the allocator's blocks again, so
+// a somewhat smaller size that divides the share is preferred.
 std::int64_t groups_of_share(std::int64_t share, std::int64_t wanted) {
-  for (std::int64_t size = wanted * 4 / 3; size >= std::max<std::int64_t>(1, wanted * 2 / 3);
-       --size)
+  for (std::int64_t size = wanted; size > wanted / 2; --size)
     if (share % size == 0) return share / size;
   return ceil_div(share, wanted);
 }
@@ -49,15 +47,13 @@ Tensor group_loss(const nn::Vit& model, const StepInput& input, const GroupPlan&
   return cross_entropy(logits, labels, input.label_smoothing, plan.batch);
 }
 
-void accumulate(Tensors& sum, const nn::Vit& model, const Gradients& grads) {
-  const auto& parameters = model.parameters().all();
-  const bool first = sum.empty();
-  if (first) sum.resize(parameters.size());
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (!grads.has(parameters[i].value)) continue;
-    const Tensor& g = grads[parameters[i].value];
-    sum[i] = sum[i].defined() ? add(sum[i], g) : g;
-  }
+// One gradient per parameter, undefined where none arrived; empty for a worker without a group.
+Tensors in_order_of_parameters(const nn::Vit& model, const Gradients& sums) {
+  Tensors all;
+  if (sums.empty()) return all;
+  for (const nn::Parameter& p : model.parameters().all())
+    all.push_back(sums.has(p.value) ? sums[p.value] : Tensor());
+  return all;
 }
 
 }  // namespace
@@ -99,20 +95,19 @@ Batchwise forward_backward(const nn::Vit& model, const StepInput& input) {
   const GroupPlan plan = plan_groups(model, input.labels.dim(0));
   const auto workers = static_cast<std::size_t>(plan.workers);
   std::vector<double> losses(workers, 0.0);
-  Batchwise result;
-  result.gradients.resize(workers);
+  std::vector<Gradients> sums(workers);
   for_each_group(plan, [&](int worker, std::int64_t g) {
     Tape tape;
     for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
     const Tensor loss = group_loss(model, input, plan, g);
     losses[static_cast<std::size_t>(worker)] += loss.item<float>();
-    const Gradients grads = tape.backward(loss);
-    const PhaseScope phase(Phase::backward);
-    accumulate(result.gradients[static_cast<std::size_t>(worker)], model, grads);
+    tape.backward_into(sums[static_cast<std::size_t>(worker)], loss);
   });
+  Batchwise result;
   for (const double loss : losses) result.loss += loss;
   if (!std::isfinite(result.loss)) explain_non_finite_step(model, input);
-  std::erase_if(result.gradients, [](const Tensors& g) { return g.empty(); });
+  for (const Gradients& worker : sums)
+    if (!worker.empty()) result.gradients.push_back(in_order_of_parameters(model, worker));
   return result;
 }
 
