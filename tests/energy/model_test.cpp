@@ -51,7 +51,7 @@ TEST_CASE("the thread count tells processors of one model apart") {
         doctest::Approx(95));
 }
 
-TEST_CASE("two sockets draw twice, threads switched off change nothing") {
+TEST_CASE("two sockets draw twice and threads switched off change nothing") {
   CpuInfo two = cpu("AuthenticAMD", 25, 1, 256, false);
   two.packages = 2;
   CHECK(full_watts(cpu_power(two).likely, 256) == doctest::Approx(560));
@@ -84,7 +84,7 @@ TEST_CASE("an unknown CPU gets the table's median and all of its spread") {
   check_order(p, 8);
 }
 
-TEST_CASE("the model books idle time, CPU time and memory in use") {
+TEST_CASE("the model books idle time and CPU time and memory in use") {
   std::vector<Usage> script{
       {0, 5, 1}, {1'000'000'000, 5, 1}, {2'000'000'000, 7, 3}, {3'000'000'000, 7, 3, false}};
   std::size_t next = 0;
