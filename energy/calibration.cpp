@@ -47,6 +47,9 @@ class Reader {
               "{} is no key of an energy profile; known here: {}", path_ + key,
               fmt::join(known, ", "));
   }
+  void require_that(bool ok, const char* fault) const {
+    require(ok, source_, "{}: {}", path_.substr(0, path_.size() - 1), fault);
+  }
   [[noreturn]] void refuse(const std::string& key, const std::string& expected,
                            const Json& found) const {
     const std::string name = path_ + key;
@@ -90,7 +93,7 @@ DomainModel read_domain(const Reader& reader) {
   double sum = 0;
   for (std::size_t i = 0; i < kCoefficients; ++i)
     sum += model.coefficients[i] = reader.number(kNames[i], 0, 1e6);
-  require(sum > 0, "energy profile", "all coefficients of a domain are 0");
+  reader.require_that(sum > 0, "all coefficients are 0");
   model.covariance = read_covariance(reader);
   model.misfit = reader.number("misfit", 0, 10);
   model.degrees = static_cast<int>(reader.number("degrees", 1, 1e6));

@@ -28,7 +28,7 @@ TEST_CASE("powers of 50 us ops are recovered from a 1 ms counter") {
     }
   }
   INFO("mean error " << 100 * sum / count << " %, worst " << 100 * worst << " %, by time "
-                        << 100 * by_time / count << " %");
+                     << 100 * by_time / count << " %");
   CHECK(sum / count <= 0.03);
   CHECK(worst <= 0.08);
   CHECK(by_time / count >= 5 * sum / count);
