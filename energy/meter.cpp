@@ -35,4 +35,12 @@ std::string_view to_string(FaultKind kind) {
   return "gap";
 }
 
+void add_to(Reading& reading, Domain domain, const Counted& more) {
+  std::optional<Counted>& sum = reading.domains[static_cast<std::size_t>(domain)];
+  if (!sum) sum.emplace();
+  sum->energy += more.energy;
+  sum->low += more.low;
+  sum->high += more.high;
+}
+
 }  // namespace hg::energy

@@ -32,10 +32,12 @@ struct Reading {
   std::int64_t time_ns = 0;  // on the clock of backend(Device::cpu).timestamp_ns()
   std::array<std::optional<Counted>, kDomains> domains;  // none: the meter has no such domain
 };
+void add_to(Reading& reading, Domain domain, const Counted& more);
 
 // What went wrong with a read. `reset`: the counter was set to another value; `gap`: so long since
 // the last good read that the counter may have wrapped several times.
 enum class FaultKind : std::uint8_t { failed_read, garbage, reset, gap };
+inline constexpr std::size_t kFaultKinds = 4;
 std::string_view to_string(FaultKind kind);
 
 struct Fault {
