@@ -11,6 +11,9 @@ constexpr std::uint64_t kTicks = std::uint64_t{1} << 32;
 constexpr double kMostInStepUj = 1e15;
 constexpr std::int64_t kMostUj = 100'000'000'000'000'000;
 
+// Counters that move in jumps do so at least this often.
+constexpr std::int64_t kSlowestNs = 1'000'000'000;
+
 void add_up(MicroJoules& sum, std::int64_t more) {
   sum.value = std::min(sum.value, kMostUj - more) + more;
 }
@@ -38,9 +41,16 @@ double Counter::most_uj(std::int64_t ns) const {
   return std::min(spec_.max_power.value * static_cast<double>(ns) * 1e-3, kMostInStepUj);
 }
 
+// A value that stays the same while it is read shows that nothing was drawn, unless the counter
+// moves in jumps.
+double Counter::possible_uj(const Point& from, std::int64_t time_ns) const {
+  const std::int64_t jump_ns = std::min(time_ns - from.moved_ns, kSlowestNs);
+  return most_uj(std::max(time_ns - from.read_ns, jump_ns)) + from.reserve_uj;
+}
+
 Counter::Point Counter::point_at(const RawRead& read) const {
-  return {read.value_uj, read.time_ns, read.time_ns,
-          spec_.max_power.value * spec_.slack.value * 1e6};
+  const double left = last_ ? possible_uj(*last_, read.time_ns) : full_reserve_uj();
+  return {read.value_uj, read.time_ns, read.time_ns, std::min(left, full_reserve_uj())};
 }
 
 Counted Counter::update(const RawRead& read) {
@@ -65,30 +75,40 @@ void Counter::accept(const RawRead& read) {
     opened_ns_ = read.time_ns;
     return;
   }
-  if (const auto from_last = step(*last_, read)) {
-    add(*from_last, *last_, read);
-    advance(*last_, read, *from_last);
-    suspect_.reset();
-    return;
-  }
-  if (suspect_ && read.value_uj == suspect_->value_uj && read.time_ns >= suspect_->read_ns) {
-    suspect_->read_ns = read.time_ns;
-    return;
-  }
+  if (suspect_ && read.value_uj == suspect_->value_uj) return wait_for_suspect(read);
+  const auto from_last = step(*last_, read);
   const auto from_suspect =
       suspect_ && read.time_ns >= suspect_->read_ns ? step(*suspect_, read) : std::nullopt;
-  if (!from_suspect) return suspect(read);
+  if (from_suspect && !(from_last && from_last->low <= from_suspect->low)) {
+    go_on_from_suspect();
+    take(*from_suspect, read);
+  } else if (from_last) {
+    take(*from_last, read);
+  } else {
+    suspect_ = point_at(read);
+    suspect_fault_ = faults_.add(FaultKind::garbage, read.time_ns, zone_);
+  }
+}
+
+// A value that stays as it is proves nothing, as long as the way back to the last good one could
+// be told from a wrap.
+void Counter::wait_for_suspect(const RawRead& read) {
+  suspect_->read_ns = std::max(suspect_->read_ns, read.time_ns);
+  const double tellable = static_cast<double>(round_.whole_uj) / 4;
+  if (round_.whole_uj > 0 && possible_uj(*last_, read.time_ns) > tellable) go_on_from_suspect();
+}
+
+void Counter::go_on_from_suspect() {
   faults_.relabel(suspect_fault_, FaultKind::garbage, FaultKind::reset);
-  add_up(total_.high, static_cast<std::int64_t>(most_uj(suspect_->moved_ns - last_->moved_ns)));
-  add(*from_suspect, *suspect_, read);
+  add_up(total_.high, static_cast<std::int64_t>(most_uj(suspect_->moved_ns - last_->read_ns)));
   last_ = suspect_;
-  advance(*last_, read, *from_suspect);
   suspect_.reset();
 }
 
-void Counter::suspect(const RawRead& read) {
-  suspect_ = point_at(read);
-  suspect_fault_ = faults_.add(FaultKind::garbage, read.time_ns, zone_);
+void Counter::take(const Step& step, const RawRead& read) {
+  add(step, *last_, read);
+  advance(*last_, read, step);
+  suspect_.reset();
 }
 
 // None where the way from one value to the other is longer than what could have been drawn.
@@ -97,8 +117,7 @@ std::optional<Counter::Step> Counter::step(const Point& from, const RawRead& to)
   if (wraps && round_.whole_uj == 0) return std::nullopt;
   std::uint64_t way = to.value_uj - from.value_uj;
   if (wraps) way += round_.whole_uj + (carried_nj_ + round_.part_nj) / 1000;
-  const double possible = most_uj(to.time_ns - from.moved_ns) + from.reserve_uj;
-  if (static_cast<double>(way) > possible) return std::nullopt;
+  if (static_cast<double>(way) > possible_uj(from, to.time_ns)) return std::nullopt;
 
   const auto least = static_cast<std::int64_t>(way);
   Step step{least, least, least};
@@ -137,10 +156,8 @@ void Counter::add(const Step& step, const Point& from, const RawRead& to) {
 
 void Counter::advance(Point& point, const RawRead& to, const Step& step) const {
   if (to.value_uj != point.value_uj || step.energy > 0) {
-    const double full = spec_.max_power.value * spec_.slack.value * 1e6;
-    const double left =
-        most_uj(to.time_ns - point.moved_ns) + point.reserve_uj - static_cast<double>(step.energy);
-    point.reserve_uj = std::min(full, left);
+    const double left = possible_uj(point, to.time_ns) - static_cast<double>(step.energy);
+    point.reserve_uj = std::min(left, full_reserve_uj());
     point.moved_ns = to.time_ns;
     point.value_uj = to.value_uj;
   }

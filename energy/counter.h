@@ -35,9 +35,9 @@ Round round_of(std::uint64_t largest_uj);
 
 // Energy moves forward only by what could have been drawn since the counter last moved:
 // max_power * (time + slack), the slack spent once and earned back. A value further away is kept
-// as a suspect, and the next ones decide: when they go on from the last good value the suspect was
-// garbage and nothing is lost; when they go on from the suspect, the counter was set to another
-// value, and what was drawn meanwhile is known to be between nothing and the most possible.
+// as a suspect, and the next ones decide by the shorter way: when they go on from the last good
+// value the suspect was garbage and nothing is lost; when they go on from the suspect, the counter
+// was set to another value, and what was drawn meanwhile is between nothing and the most possible.
 class Counter {
  public:
   Counter(CounterSpec spec, FaultLog& faults);
@@ -55,13 +55,17 @@ class Counter {
   };
 
   void accept(const RawRead& read);
-  void suspect(const RawRead& read);
+  void wait_for_suspect(const RawRead& read);
+  void go_on_from_suspect();
+  void take(const Step& step, const RawRead& read);
   std::optional<Step> step(const Point& from, const RawRead& to) const;
   std::int64_t likely_rounds(const Step& least, double round_uj, std::int64_t most,
                              std::int64_t unseen_ns) const;
   void advance(Point& point, const RawRead& to, const Step& step) const;
   void add(const Step& step, const Point& from, const RawRead& to);
   double most_uj(std::int64_t ns) const;
+  double possible_uj(const Point& from, std::int64_t time_ns) const;
+  double full_reserve_uj() const { return spec_.max_power.value * spec_.slack.value * 1e6; }
   Point point_at(const RawRead& read) const;
 
   CounterSpec spec_;

@@ -141,8 +141,10 @@ Opened open_perf(const std::string& sys, const CpuInfo& cpu, PerfSystem& perf) {
   const std::string pmu = sys + "/bus/event_source/devices/power";
   const auto type = read_number(pmu + "/type");
   if (!type)
-    return refused(Verdict::absent, pmu + " is not there: no driver of RAPL, or a virtual machine",
-                   "sudo modprobe rapl");
+    return refused(
+        Verdict::absent,
+        pmu + " is not there: no driver of RAPL, or a virtual machine whose host gives it none",
+        "sudo modprobe rapl");
   std::vector<Event> events;
   for (const auto& [name, domain] :
        {std::pair("energy-pkg", Domain::package), std::pair("energy-ram", Domain::dram)})

@@ -81,9 +81,9 @@ std::string left_out_note(const PowercapTree& tree) {
 // second look.
 std::string fault_of(const PowercapZone& zone) {
   if (zone.error != 0) return std::strerror(zone.error);
-  for (int tries = 0; tries < 5; ++tries) {
+  for (int tries = 0; tries < 3; ++tries) {
+    if (tries > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (read_number(zone.counter_path())) return "";
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   const std::string text = read_small_file(zone.counter_path()).value_or("");
   const bool plain =
@@ -92,21 +92,13 @@ std::string fault_of(const PowercapZone& zone) {
                                 : "holds no number, expected microjoules";
 }
 
-Opened unreadable(const PowercapZone& zone, const std::string& root) {
-  const std::string reason =
-      fmt::format("{}: {}: {}", zone.label, zone.counter_path(), fault_of(zone));
+Opened unreadable(const PowercapZone& zone, const std::string& fault, const std::string& root) {
+  const std::string reason = fmt::format("{}: {}: {}", zone.label, zone.counter_path(), fault);
   if (zone.error != EACCES && zone.error != EPERM) return refused(Verdict::rejected, reason, "");
   const bool flat = zone.folder.rfind('/') == root.size();
   return refused(Verdict::rejected, reason + " (kernels since late 2020 let root alone read it)",
                  flat ? fmt::format("sudo chmod a+r {}/*/energy_uj", root)
                       : fmt::format("sudo chmod -R a+r {}", root));
-}
-
-// The domain without the zones that cannot be read would be part of a sum, which is no sum.
-void drop_domain_of(const PowercapZone& broken, PowercapTree& tree) {
-  tree.left_out.push_back(fmt::format("{} ({})", broken.label, fault_of(broken)));
-  const Domain domain = broken.domain;
-  std::erase_if(tree.counted, [domain](const PowercapZone& z) { return z.domain == domain; });
 }
 
 std::string describe(const PowercapTree& tree) {
@@ -127,19 +119,25 @@ Opened open_powercap(std::string root) {
   while (root.size() > 1 && root.back() == '/') root.pop_back();
   PowercapTree tree = find_powercap_zones(root);
   if (!tree.exists)
-    return refused(Verdict::absent, root + " is not there: no driver of RAPL, or a virtual machine",
-                   kLoadDriver);
+    return refused(
+        Verdict::absent,
+        root + " is not there: no driver of RAPL, or a virtual machine whose host gives it none",
+        kLoadDriver);
   if (tree.counted.empty() && tree.left_out.empty())
     return refused(Verdict::absent, root + " holds no zones", kLoadDriver);
   if (tree.counted.empty())
     return refused(Verdict::rejected, "no package and no dram" + left_out_note(tree), "");
 
-  const auto broken = std::find_if(tree.counted.begin(), tree.counted.end(),
-                                   [](const PowercapZone& z) { return !fault_of(z).empty(); });
-  if (broken != tree.counted.end()) {
-    const PowercapZone zone = *broken;
-    drop_domain_of(zone, tree);
-    if (zone.domain == Domain::package || tree.counted.empty()) return unreadable(zone, root);
+  for (std::size_t i = 0; i < tree.counted.size();) {
+    const PowercapZone zone = tree.counted[i++];
+    const std::string fault = fault_of(zone);
+    if (fault.empty()) continue;
+    // The rest of its domain would be part of a sum, which is no sum.
+    std::erase_if(tree.counted, [&](const PowercapZone& z) { return z.domain == zone.domain; });
+    if (zone.domain == Domain::package || tree.counted.empty())
+      return unreadable(zone, fault, root);
+    tree.left_out.push_back(fmt::format("{} ({})", zone.label, fault));
+    i = 0;
   }
   const std::string source = describe(tree);
   auto meter = std::make_unique<ChannelMeter>(kName, source);

@@ -20,6 +20,7 @@ struct Commands {
   ModelOptions info;
   ForwardOptions forward;
   BenchOptions bench;
+  MetersOptions meters;
   std::function<int()> chosen;
 
   void add_to(CLI::App& app) {
@@ -33,6 +34,7 @@ struct Commands {
     i->callback([this] { chosen = [this] { return info_command(info); }; });
     add_forward(*app.add_subcommand("forward", "Logits, loss and gradients of given weights"));
     add_bench(*app.add_subcommand("bench", "Time of a training step on random data"));
+    add_meters(*app.add_subcommand("meters", "Every energy meter considered, and why it is used"));
   }
 
   void add_train(CLI::App& app) {
@@ -70,6 +72,12 @@ struct Commands {
     add_json(app, bench);
     app.add_option("--steps", bench.steps, "steps to time")->check(CLI::Range(1, 1000000));
     app.callback([this] { chosen = [this] { return bench_command(bench); }; });
+  }
+  void add_meters(CLI::App& app) {
+    app.add_option("--watch", meters.watch, "also read the meter for so many seconds")
+        ->check(CLI::Range(0.001, 1e6));
+    add_json(app, meters.json);
+    app.callback([this] { chosen = [this] { return meters_command(meters); }; });
   }
 };
 
