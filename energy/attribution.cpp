@@ -75,6 +75,8 @@ void Attribution::start(const MeterSample& first) {
     books_[d].high.before = high_slack_of(first_, d);
   }
   open_.clear();
+  open_.reserve(kMostOpen + 1);
+  spare_.reserve(kMostOpen + 1);
   open_.emplace_back().begin_ns = start_ns_;
   make_room(kProfiler);
 }
@@ -149,7 +151,7 @@ void Attribution::close(std::int64_t safe_ns) {
     closed_ = open_.front().end;
     closed_ns_ = open_.front().end_ns;
     spare_.push_back(std::move(open_.front()));
-    open_.pop_front();
+    open_.erase(open_.begin());
   }
 }
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <vector>
 
@@ -140,7 +139,7 @@ class Attribution {
   std::int64_t start_ns_ = 0, closed_ns_ = 0;
   Reading first_;
   MeterSample closed_;           // the boundary before the first open interval
-  std::deque<Interval> open_;    // attributed in order; the last one has no end yet
+  std::vector<Interval> open_;   // attributed in order; the last one has no end yet
   std::vector<Interval> spare_;  // used intervals, so that steady state allocates nothing
   std::vector<RowWork> work_;
   std::array<Book, kDomains> books_;

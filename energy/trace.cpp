@@ -10,15 +10,15 @@ namespace {
 
 constexpr std::size_t kBuffer = 1 << 16;
 
-std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+std::string json_text(std::string_view text) { return nlohmann::json(text).dump(); }
 
 // forward, blocks, 3, attn -> the levels an op of blocks.3.attn is nested in.
 std::vector<std::string> levels_of(const RowLabel& label) {
-  std::vector<std::string> levels{label.phase};
+  std::vector<std::string> levels{json_text(label.phase)};
   std::string_view rest = label.layer;
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find('.'), rest.size());
-    levels.emplace_back(rest.substr(0, end));
+    levels.push_back(json_text(rest.substr(0, end)));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return levels;
@@ -31,7 +31,7 @@ ChromeTrace::ChromeTrace(Write write, std::uint64_t most) : write_(std::move(wri
   buffer_ += R"({"ph":"M","pid":1,"name":"process_name","args":{"name":"hg"}})";
 }
 
-void ChromeTrace::put(std::string event) {
+void ChromeTrace::put(std::string_view event) {
   buffer_ += ",\n";
   buffer_ += event;
   if (buffer_.size() >= kBuffer) flush();
@@ -54,10 +54,7 @@ void ChromeTrace::activity(std::size_t thread, const Activity& a, const RowTable
         R"({{"ph":"M","pid":1,"tid":{0},"name":"thread_name","args":{{"name":"worker {0}"}}}})",
         t));
   }
-  for (RowId r = static_cast<RowId>(labels_.size()); r <= a.row; ++r)
-    labels_.push_back(rows.label(r));
-  const RowLabel& label = labels_[a.row];
-  const std::vector<std::string> levels = levels_of(label);
+  const auto& [levels, op] = names_of(a.row, rows);
   Track& track = tracks_[thread];
   const auto shared =
       std::mismatch(track.open.begin(), track.open.end(), levels.begin(), levels.end());
@@ -65,14 +62,22 @@ void ChromeTrace::activity(std::size_t thread, const Activity& a, const RowTable
   for (auto level = levels.begin() + static_cast<std::ptrdiff_t>(track.open.size());
        level != levels.end(); ++level) {
     put(fmt::format(R"({{"ph":"B","pid":1,"tid":{},"ts":{:.3f},"name":{}}})", thread,
-                    us(a.start_ns), quoted(*level)));
+                    us(a.start_ns), *level));
     track.open.push_back(*level);
   }
   put(fmt::format(
       R"({{"ph":"X","pid":1,"tid":{},"ts":{:.3f},"dur":{:.3f},"name":{},"args":{{"flops":{},"bytes":{}}}}})",
-      thread, us(a.start_ns), static_cast<double>(a.end_ns - a.start_ns) * 1e-3, quoted(label.op),
-      a.flops(), a.bytes));
+      thread, us(a.start_ns), static_cast<double>(a.end_ns - a.start_ns) * 1e-3, op, a.flops(),
+      a.bytes));
   track.last_ns = a.end_ns;
+}
+
+const ChromeTrace::Names& ChromeTrace::names_of(RowId row, const RowTable& rows) {
+  for (auto r = static_cast<RowId>(names_.size()); r <= row; ++r) {
+    const RowLabel label = rows.label(r);
+    names_.push_back({levels_of(label), json_text(label.op)});
+  }
+  return names_[row];
 }
 
 void ChromeTrace::close_to(std::size_t thread, std::size_t depth) {

@@ -22,13 +22,18 @@ class ChromeTrace final : public ActivitySink {
   void finish();
 
  private:
+  struct Names {
+    std::vector<std::string> levels;  // phase, then the layer's path; in quotes, as the op
+    std::string op;
+  };
   // Phase, then the layer's path, open on a thread; each with the end of the last op inside.
   struct Track {
     std::vector<std::string> open;
     std::int64_t last_ns = 0;
   };
+  const Names& names_of(RowId row, const RowTable& rows);
   void close_to(std::size_t thread, std::size_t depth);
-  void put(std::string event);
+  void put(std::string_view event);
   void flush();
   double us(std::int64_t ns) const { return static_cast<double>(ns - start_ns_) * 1e-3; }
 
@@ -38,7 +43,7 @@ class ChromeTrace final : public ActivitySink {
   std::int64_t start_ns_ = 0;
   std::optional<Reading> last_;
   std::vector<Track> tracks_;
-  std::vector<RowLabel> labels_;  // by row, once looked up
+  std::vector<Names> names_;  // by row, once looked up
   std::string buffer_;
   bool finished_ = false;
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 
 #include "tensor/op.h"
 
@@ -32,11 +31,12 @@ Sample doubled(Sample sample, std::int64_t size) {
   return sample;
 }
 
-std::set<std::int64_t> sizes_of(const Sample& sample) {
-  std::set<std::int64_t> sizes;
+// In order of appearance, so that batches grow first.
+std::vector<std::int64_t> sizes_of(const Sample& sample) {
+  std::vector<std::int64_t> sizes;
   for (const SampleInput& input : sample.inputs)
     for (const std::int64_t s : input.shape)
-      if (s > 1) sizes.insert(s);
+      if (s > 0 && std::find(sizes.begin(), sizes.end(), s) == sizes.end()) sizes.push_back(s);
   return sizes;
 }
 
@@ -56,13 +56,12 @@ Sample enlarged(const Samples& samples, std::uint64_t bytes) {
   Sample best = *largest;
   for (bool grown = !has_views(best); grown;) {
     grown = false;
-    for (const std::int64_t size : sizes_of(best)) {
+    for (const std::int64_t size : sizes_of(best)) {  // each in turn, so that all axes grow
       const Sample next = doubled(best, size);
       const auto before = bytes_of_sample(best), after = bytes_of_sample(next);
       if (!after || *after <= *before || *after > bytes) continue;
       best = next;
       grown = true;
-      break;
     }
   }
   return best;

@@ -105,11 +105,11 @@ Sort sort_of(const std::string& name) {
 
 std::string table_line(const std::string& label, const LedgerRow& r, std::int64_t total_uj) {
   const auto uj = static_cast<double>(r.energy_uj), flops = static_cast<double>(r.flops);
-  const double half = static_cast<double>(r.high_uj - r.low_uj) / 2;
   return fmt::format(
-      "{:<{}} {:>10.4f} {:>6} {:>6} {:>10.4f} {:>9.3f} {:>10.3f} {:>10.3f} {:>8} "
+      "{:<{}} {:>10.4f} {:>10.4f} {:>10.4f} {:>6} {:>10.4f} {:>9.3f} {:>9.3f} {:>10.3f} {:>7} "
       "{:>9}\n",
-      label, kLabel, uj * 1e-6, ratio(half, uj, 100), ratio(uj, static_cast<double>(total_uj), 100),
+      label, kLabel, uj * 1e-6, static_cast<double>(r.low_uj) * 1e-6,
+      static_cast<double>(r.high_uj) * 1e-6, ratio(uj, static_cast<double>(total_uj), 100),
       static_cast<double>(r.static_uj) * 1e-6, r.seconds * 1e3, flops * 1e-9,
       static_cast<double>(r.bytes) * 1e-6, ratio(flops, r.seconds, 1e-9), ratio(uj, flops, 1e6));
 }
@@ -125,8 +125,8 @@ std::string table(std::span<const LedgerRow> rows, By by, Sort sort, std::int64_
   }
   sort_groups(root.inner, sort);
   std::string text =
-      fmt::format("{:<{}} {:>10} {:>6} {:>6} {:>10} {:>9} {:>10} {:>10} {:>8} {:>9}\n",
-                  by == By::all ? "phase     layer.op" : "", kLabel, "J", "+-%", "share",
+      fmt::format("{:<{}} {:>10} {:>10} {:>10} {:>6} {:>10} {:>9} {:>9} {:>10} {:>7} {:>9}\n",
+                  by == By::all ? "phase     layer.op" : "", kLabel, "J", "low", "high", "%",
                   "static J", "ms", "GFLOP", "MB", "GF/s", "pJ/FLOP");
   print(root.inner, 0, total_uj, text);
   return text;
