@@ -8,6 +8,8 @@
 #include <new>
 
 #include "autograd/tape.h"
+#include "energy/model_meter.h"
+#include "energy/rapl_powercap.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/attention.h"
 #include "tensor/ops/binary.h"
@@ -25,6 +27,7 @@
 #include "tensor/ops/unary.h"
 #include "tensor/ops/view.h"
 #include "tensor/random.h"
+#include "tests/energy/powercap_tree.h"
 
 namespace {
 
@@ -214,4 +217,22 @@ TEST_CASE_TEMPLATE("a training step allocates nothing new", Net, Parameters, Tra
   SUBCASE("on one thread") { check_steady<Net>(1); }
   SUBCASE("on two OpenMP threads") { check_steady<Net>(2); }
   SUBCASE("on more threads than cores") { check_steady<Net>(5); }
+}
+
+TEST_CASE("reading a meter allocates nothing even when it fails") {
+  testing::PowercapTree tree;
+  tree.zone("intel-rapl:0", "package-0").zone("intel-rapl:0:0", "dram");
+  const energy::Opened powercap = energy::open_powercap(tree.root());
+  const energy::Opened model = energy::open_model(energy::read_cpu_info("/sys"));
+  const auto allocations = [&] {
+    const std::uint64_t before = news;
+    for (energy::Meter* meter : {powercap.meter.get(), model.meter.get()}) meter->read();
+    return news - before;
+  };
+  CHECK(allocations() == 0);
+  tree.set("intel-rapl:0", 2'000'000);
+  CHECK(allocations() == 0);
+  tree.overwrite("intel-rapl:0", "energy_uj", "garbage");
+  CHECK(allocations() == 0);
+  CHECK(powercap.meter->faults() == 1);
 }

@@ -114,7 +114,7 @@ TEST_CASE("a value that stays on one wrong figure is no reset") {
   CHECK(b.log.count() == 1);
 }
 
-TEST_CASE("energy across failed reads is recovered; until then the bound says how much it may be") {
+TEST_CASE("energy across failed reads is recovered and bounded until then") {
   Bench b;
   b.good(0, 10);
   b.good(1, 60);
@@ -142,7 +142,7 @@ TEST_CASE("a gap long enough for several rounds is a range around the mean power
   CHECK(joules(end.high) > 900e3);
 }
 
-TEST_CASE("no interval exceeds what can be drawn, however often it is read") {
+TEST_CASE("no interval exceeds what can be drawn however often it is read") {
   Bench b;
   b.good(0, 0);
   double energy = 0;
@@ -158,7 +158,7 @@ TEST_CASE("a counter that moves rarely brings what was drawn since it last moved
   CHECK(b.log.count() == 0);
 }
 
-TEST_CASE("without a range a step back is a reset, and 64 bits need none") {
+TEST_CASE("without a range a step back is a reset") {
   Bench b(0);
   b.good(0, 1e6);
   b.good(1, 1e6 + 70);
@@ -188,7 +188,7 @@ TEST_CASE("time that runs backwards is garbage") {
   CHECK(b.log.count(FaultKind::garbage) == 1);
 }
 
-TEST_CASE("the list of faults is cut short, their count is not") {
+TEST_CASE("the list of faults is cut short but not their count") {
   Bench b;
   b.good(0, 0);
   for (int i = 1; i <= 5000; ++i) b.failed(i);

@@ -147,8 +147,8 @@ TEST_CASE("counters mutated ten thousand times invent no energy") {
   hg::RandomStream random(5, "powercap");
   for (int i = 0; i < 10000; ++i) {
     const bool package = random.below(2) != 0;
-    hg::testing::put(tree.file(package ? "intel-rapl:0" : "intel-rapl:0:0", "energy_uj"),
-                     hg::testing::mutate(package ? "200000000000\n" : "77\n", random));
+    tree.overwrite(package ? "intel-rapl:0" : "intel-rapl:0:0", "energy_uj",
+                   hg::testing::mutate(package ? "200000000000\n" : "77\n", random));
     const Reading now = opened.meter->read();
     for (std::size_t d = 0; d < 2; ++d) REQUIRE(now.domains[d]->energy >= last.domains[d]->energy);
     last = now;
@@ -169,7 +169,7 @@ TEST_CASE("mutated trees open or are refused") {
   int opened_trees = 0;
   for (int i = 0; i < 3000; ++i) {
     const auto& [name, text] = files[random.below(3)];
-    hg::testing::put(tree.file("intel-rapl:0", name), hg::testing::mutate(text, random));
+    tree.overwrite("intel-rapl:0", name, hg::testing::mutate(text, random));
     const Opened opened = open_powercap(tree.root());
     CHECK(opened.candidate.reason.find('\n') == std::string::npos);
     if (opened.meter) {
@@ -179,7 +179,7 @@ TEST_CASE("mutated trees open or are refused") {
       for (const auto& domain : now.domains)
         if (domain) REQUIRE(domain->energy.value == 0);
     }
-    hg::testing::put(tree.file("intel-rapl:0", name), text);
+    tree.overwrite("intel-rapl:0", name, text);
   }
   CHECK(opened_trees > 500);
 }

@@ -26,7 +26,14 @@ class PowercapTree {
     return *this;
   }
   void set(const std::string& id, std::uint64_t uj) {
-    put(file(id, "energy_uj"), std::to_string(uj) + "\n");
+    overwrite(id, "energy_uj", std::to_string(uj) + "\n");
+  }
+  // In place: a file cut to nothing and closed is flushed to disk by some file systems, which takes
+  // milliseconds.
+  void overwrite(const std::string& id, const std::string& name, const std::string& contents) {
+    const std::string path = file(id, name);
+    std::fstream(path, std::ios::binary | std::ios::in | std::ios::out) << contents;
+    std::filesystem::resize_file(path, contents.size());
   }
   std::string file(const std::string& id, const std::string& name) const {
     return folder_ / (id + "/" + name);
