@@ -123,9 +123,10 @@ TEST_CASE("a profile's parts sum to its total and name their source") {
 }
 
 TEST_CASE("FLOPs are those that hgtrain info counts and products those of the formulas") {
-  const Json p = profile_of();
-  const Json info =
-      Json::parse(hgtrain(Arguments{"info", "shapes", "--json"} + tiny_model()).out)["flops"];
+  const Arguments patches{"--set", "model.patch_size=4"};
+  const Json p = profile_of(patches);
+  const Json info = Json::parse(
+      hgtrain(Arguments{"info", "shapes", "--json"} + tiny_model() + patches).out)["flops"];
   const std::uint64_t images = 3 * 6;
   std::uint64_t forward = 0, forward_mm = 0, backward_mm = 0, qk = 0;
   for (const Json& op : p["ops"]) {
@@ -138,7 +139,7 @@ TEST_CASE("FLOPs are those that hgtrain info counts and products those of the fo
   CHECK(forward == images * info["forward"].get<std::uint64_t>());
   CHECK(forward_mm == images * info["forward_matmul"].get<std::uint64_t>());
   CHECK(backward_mm == images * info["backward_matmul"].get<std::uint64_t>());
-  const std::uint64_t tokens = 5, width = 16, depth = 1;  // 16 x 16 images in patches of 8
+  const std::uint64_t tokens = 17, width = 16, depth = 1;  // 16 x 16 images in patches of 4
   CHECK(qk == images * depth * 2 * tokens * tokens * width);
 }
 
