@@ -75,7 +75,7 @@ Session::Session(Meter& meter, SessionOptions options)
       ns_per_call_(measure_ns_per_call(options_.calibration.times)) {
   recent_.resize(kRecent);
   const MeterSample first = read();
-  last_ = first.reading;
+  first_ = last_ = first.reading;
   attribution_.start(first);
   if (options_.sink) options_.sink->reading(first.reading);
   guard_ = std::make_unique<ObserverGuard>(profiler_);
@@ -97,7 +97,7 @@ void Session::sample_until_stopped() {
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, period, [this] { return stopping_; })) {
     try {
-      tick(false);
+      tick();
       sampler_ns_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
       if (!options_.save || Clock::now() - saved < save_period) continue;
       saved = Clock::now();
@@ -129,37 +129,49 @@ MeterSample Session::read() {
 }
 
 // A counter that has not moved says nothing yet: the interval goes on until it does.
-void Session::tick(bool always) {
+void Session::tick() {
   const MeterSample sample = read();
-  if (always || moved(sample.reading, last_)) {
-    attribution_.boundary(sample);
-    last_ = sample.reading;
-    if (options_.sink) options_.sink->reading(sample.reading);
-  }
-  drain();
+  if (moved(sample.reading, last_)) mark(sample);
+  attribution_.close(drain());
 }
 
-void Session::drain() {
-  const std::int64_t safe = profiler_.drain([this](std::size_t thread, const Activity& activity) {
+// An op that threw never ended; nothing runs, so all can be closed.
+void Session::close_books() {
+  mark(read());
+  drain();
+  attribution_.close(INT64_MAX);
+  attribution_.check();
+}
+
+void Session::mark(const MeterSample& sample) {
+  attribution_.boundary(sample);
+  last_ = sample.reading;
+  if (options_.sink) options_.sink->reading(sample.reading);
+}
+
+std::int64_t Session::drain() {
+  return profiler_.drain([this](std::size_t thread, const Activity& activity) {
     attribution_.add(activity);
     if (options_.sink) options_.sink->activity(thread, activity, rows_);
   });
-  attribution_.close(safe);
 }
 
 EnergyTotal Session::cut() {
   const std::lock_guard lock(mutex_);
   rethrow_failure();
   const std::int64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-  if (!stopping_) tick(true);
-  attribution_.check();
+  if (!stopping_) close_books();
   cut_ns_ += clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
-  return {energy_of(last_), last_.time_ns};
+  return total_of_last();
 }
 
 EnergyTotal Session::total() const {
   const std::lock_guard lock(mutex_);
-  return {energy_of(last_), last_.time_ns};
+  return total_of_last();
+}
+
+EnergyTotal Session::total_of_last() const {
+  return {energy_of(last_) - energy_of(first_), last_.time_ns};
 }
 
 Watts Session::power() const {
@@ -190,14 +202,13 @@ Ledger Session::stop() {
   {
     const std::lock_guard lock(mutex_);
     if (final_) return *final_;
-    if (!stopping_ && !failure_) tick(true);
+    if (!stopping_ && !failure_) close_books();
     stopping_ = true;
   }
   wake_.notify_all();
   if (sampler_.joinable()) sampler_.join();
   guard_.reset();
   rethrow_failure();
-  attribution_.check();
   Ledger books = ledger();
   check(books);
   if (options_.save) options_.save(books);

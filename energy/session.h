@@ -34,10 +34,10 @@ struct SessionOptions {
   ActivitySink* sink = nullptr;
 };
 
-// Energy of every domain so far, as the meter says.
+// Energy of all domains since the session began, as the meter says.
 struct EnergyTotal {
   std::int64_t energy_uj = 0;
-  std::int64_t time_ns = 0;
+  std::int64_t time_ns = 0;  // of the reading
 };
 
 class Session {
@@ -64,8 +64,11 @@ class Session {
 
  private:
   void sample_until_stopped();
-  void tick(bool always);
-  void drain();
+  void tick();         // on the sampling thread
+  void close_books();  // while no op runs
+  void mark(const MeterSample& sample);
+  std::int64_t drain();
+  EnergyTotal total_of_last() const;
   MeterSample read();
   void rethrow_failure();
   Provenance provenance() const;
@@ -80,7 +83,7 @@ class Session {
   Profiler profiler_;
   double ns_per_call_ = 0;  // what noting a call costs
   std::int64_t sampler_ns_ = 0, cut_ns_ = 0;
-  Reading last_;
+  Reading first_, last_;
   std::vector<std::pair<std::int64_t, std::int64_t>> recent_;  // ring of (time, uJ)
   std::size_t next_recent_ = 0;
   bool stopping_ = false;

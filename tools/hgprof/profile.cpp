@@ -60,7 +60,7 @@ Result run_steps(const ProfileOptions& options, const Config& config,
   session_options.calibration = calibration;
   session_options.sink = trace ? &trace->trace() : nullptr;
   energy::Session session(meter, session_options);
-  std::int64_t before = session.total().energy_uj;
+  std::int64_t before = 0;
   for (std::int64_t s = 0; s < options.steps; ++s) {
     step();
     const std::int64_t now = session.cut().energy_uj;
@@ -164,11 +164,20 @@ int profile_command(const ProfileOptions& options) {
   const Sort sort = sort_of(options.sort);
   const Config config = options.load();
   const energy::Calibration calibration = load_energy_profile(options.profile);
+  // Found out now if one of them cannot be written.
+  std::optional<AtomicFile> csv, html;
+  if (!options.csv.empty()) csv.emplace(options.csv);
+  if (!options.html.empty()) html.emplace(options.html);
   const energy::MeterChoice choice = energy::open_meter();
   const Result result = run_steps(options, config, calibration, *choice.meter);
-  if (!options.csv.empty()) write_file(options.csv, energy::ledger_csv(result.ledger.rows));
-  if (!options.html.empty())
-    write_file(options.html, page("hgprof " + result.config, provenance(result), result.ledger));
+  if (csv) {
+    csv->write(energy::ledger_csv(result.ledger.rows));
+    csv->commit();
+  }
+  if (html) {
+    html->write(page("hgprof " + result.config, provenance(result), result.ledger));
+    html->commit();
+  }
   if (options.json)
     fmt::print("{}\n", to_json(result).dump());
   else
