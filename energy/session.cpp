@@ -137,10 +137,14 @@ void Session::tick() {
 
 // An op that threw never ended; nothing runs, so all can be closed.
 void Session::close_books() {
+  rethrow_failure();
+  if (stopping_) return;
+  const std::int64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
   mark(read());
   drain();
   attribution_.close(INT64_MAX);
   attribution_.check();
+  cut_ns_ += clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
 }
 
 void Session::mark(const MeterSample& sample) {
@@ -158,11 +162,14 @@ std::int64_t Session::drain() {
 
 EnergyTotal Session::cut() {
   const std::lock_guard lock(mutex_);
-  rethrow_failure();
-  const std::int64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-  if (!stopping_) close_books();
-  cut_ns_ += clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
+  close_books();
   return total_of_last();
+}
+
+Ledger Session::cut_ledger() {
+  const std::lock_guard lock(mutex_);
+  close_books();
+  return final_ ? *final_ : make_ledger(attribution_, rows_, provenance());
 }
 
 EnergyTotal Session::total() const {
@@ -202,7 +209,7 @@ Ledger Session::stop() {
   {
     const std::lock_guard lock(mutex_);
     if (final_) return *final_;
-    if (!stopping_ && !failure_) close_books();
+    if (!failure_) close_books();
     stopping_ = true;
   }
   wake_.notify_all();

@@ -51,6 +51,7 @@ class Session {
   // Between two steps, while no op runs: reads the meter and closes the books at this moment, so
   // that a step, an epoch or a run begins and ends with an exact account.
   EnergyTotal cut();
+  Ledger cut_ledger();        // the same, with the books of this moment
   EnergyTotal total() const;  // as of the last reading
   // Mean power over about the last second.
   Watts power() const;
@@ -65,7 +66,7 @@ class Session {
  private:
   void sample_until_stopped();
   void tick();         // on the sampling thread
-  void close_books();  // while no op runs
+  void close_books();  // while no op runs; needs the lock
   void mark(const MeterSample& sample);
   std::int64_t drain();
   EnergyTotal total_of_last() const;

@@ -97,11 +97,11 @@ TEST_CASE("steps end with exact accounts that add up to the run") {
   std::int64_t before = 0;
   for (int step = 0; step < 20; ++step) {
     on_threads(2, 20);
-    const std::int64_t now = session.cut().energy_uj;
-    const Ledger books = session.ledger();
+    const Ledger books = session.cut_ledger();
     check(books);
-    CHECK(books.energy_uj == now);
+    const std::int64_t now = books.energy_uj;
     CHECK(now >= before);
+    CHECK(session.total().energy_uj >= now);
     before = now;
   }
   const Ledger all = session.stop();
@@ -200,7 +200,7 @@ TEST_CASE("an op that throws leaves no call behind and does not hold up the book
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   const std::int64_t now = session.cut().energy_uj;
   CHECK(now > 0);
-  CHECK(session.ledger().energy_uj == now);
+  CHECK(session.ledger().energy_uj >= now);
   work(1);
   const Ledger ledger = session.stop();
   CHECK(find(ledger, {"forward", "net.attn", "qkv"}).calls == 2);
