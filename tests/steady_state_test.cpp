@@ -10,6 +10,7 @@
 #include "autograd/tape.h"
 #include "energy/model_meter.h"
 #include "energy/rapl_powercap.h"
+#include "energy/session.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/attention.h"
 #include "tensor/ops/binary.h"
@@ -27,6 +28,7 @@
 #include "tensor/ops/unary.h"
 #include "tensor/ops/view.h"
 #include "tensor/random.h"
+#include "tests/energy/fake_meter.h"
 #include "tests/energy/powercap_tree.h"
 
 namespace {
@@ -211,6 +213,25 @@ TEST_CASE("every form of operator new is counted") {
   ::operator delete (::operator new (8, Align{64}, std::nothrow), Align{64});
   ::operator delete[](::operator new[](8, Align{64}, std::nothrow), Align{64});
   CHECK(news.load() - before == 8);
+}
+
+TEST_CASE("profiling a training step allocates nothing new either") {
+  const cpu::ThreadLimit limit(1);
+  RandomStream stream(1, "steady");
+  Transformer net(stream);
+  hg::testing::SteadyMeter meter(40);
+  energy::SessionOptions options;
+  options.period = {0.001};
+  energy::Session session(meter, options);
+  const auto step = [&] {
+    train_step(net, stream);
+    session.cut();
+  };
+  for (int warm_up = 0; warm_up < 20; ++warm_up) step();
+  const std::uint64_t before = news.load();
+  for (int i = 0; i < 50; ++i) step();
+  CHECK(news.load() == before);
+  CHECK(session.stop().flops() > 0);
 }
 
 TEST_CASE_TEMPLATE("a training step allocates nothing new", Net, Parameters, Transformer) {
