@@ -3,29 +3,11 @@
 #pragma once
 
 #include "tensor/cpu/elementwise.h"
-#include "tensor/cpu/gemm.h"
 #include "tensor/cpu/scratch.h"
+#include "tensor/cpu/token_heads.h"
 #include "tensor/ops/quadratic_attention.h"
 
 namespace hg::cpu {
-
-// Where the heads of one operand lie: rows of d elements, `row` apart.
-template <class T>
-struct TokenHeads {
-  T* data = nullptr;
-  std::int64_t batch = 0, head = 0, row = 0;
-  T* at(std::int64_t b, std::int64_t h) const { return data + b * batch + h * head; }
-  Matrix<T> matrix(std::int64_t b, std::int64_t h, std::int64_t i = 0) const {
-    return {at(b, h) + i * row, row, 1};
-  }
-};
-
-// Part `which` of `parts` that lie side by side in x [B, N, parts H D].
-template <class T>
-TokenHeads<T> token_heads(const Tensor& x, std::int64_t heads, int which = 0, int parts = 1) {
-  const std::int64_t row = x.dim(2), width = row / parts;
-  return {x.data<T>() + which * width, row * x.dim(1), width / heads, row};
-}
 
 struct QuadraticSizes {
   std::int64_t batch, heads, n, m, d, components;  // n queries, m keys
