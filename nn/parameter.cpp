@@ -23,12 +23,21 @@ void fill(const Tensor& t, const Init& init, RandomStream stream) {
 
 }  // namespace
 
-Tensor Parameters::make(const std::string& name, const Shape& shape, const Init& init, bool decay) {
-  require(find(name) == nullptr, "parameters", "{} is made twice", name);
+Tensor Parameters::start(const std::string& name, const Shape& shape, const Init& init) const {
   Tensor value = hollow_ ? Tensor::hollow_of({DType::f32, shape}) : Tensor::empty(shape);
   if (!hollow_) fill(value, init, RandomStream(seed_, "init." + name));
-  all_.push_back({name, value, decay && shape.rank() > 1});
   return value;
+}
+
+Tensor Parameters::make(const std::string& name, const Shape& shape, const Init& init, bool decay) {
+  require(find(name) == nullptr, "parameters", "{} is made twice", name);
+  all_.push_back({name, start(name, shape, init), decay && shape.rank() > 1});
+  return all_.back().value;
+}
+
+Tensor Parameters::make_buffer(const std::string& name, const Shape& shape, const Init& init) {
+  buffers_.push_back({name, start(name, shape, init)});
+  return buffers_.back().value;
 }
 
 const Parameter* Parameters::find(std::string_view name) const {
@@ -48,5 +57,11 @@ Builder Builder::child(std::string_view name) const { return {parameters_, join(
 Tensor Builder::make(std::string_view name, const Shape& shape, const Init& init, bool decay) {
   return parameters_.make(join(path_, name), shape, init, decay);
 }
+
+Tensor Builder::make_buffer(std::string_view name, const Shape& shape, const Init& init) {
+  return parameters_.make_buffer(join(path_, name), shape, init);
+}
+
+std::string Builder::name_of(std::string_view name) const { return join(path_, name); }
 
 }  // namespace hg::nn

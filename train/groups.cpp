@@ -10,8 +10,8 @@
 #include "tensor/backend.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/binary.h"
-#include "tensor/ops/cross_entropy.h"
 #include "tensor/ops/view.h"
+#include "train/loss.h"
 #include "train/non_finite.h"
 
 namespace hg {
@@ -31,13 +31,13 @@ RandomStream dropout_stream(const StepInput& input, std::int64_t group) {
 }
 
 Tensor group_loss(const nn::Vit& model, const StepInput& input, const GroupPlan& plan,
-                  std::int64_t g) {
+                  std::int64_t g, nn::PassRecord& record) {
   RandomStream stream = dropout_stream(input, g);
   const Tensor images = slice(input.images, plan.begin(g), plan.end(g));
   const Tensor labels = slice(input.labels, plan.begin(g), plan.end(g));
-  const Tensor logits = model.logits(images, {&stream});
-  const Scope scope("loss");
-  return cross_entropy(logits, labels, input.label_smoothing, plan.batch);
+  record = record_for(input.loss);
+  return training_loss(model.logits(images, {&stream, &record}), labels, record, input.loss,
+                       plan.batch);
 }
 
 void accumulate(Tensors& sum, const nn::Vit& model, const Gradients& grads) {
@@ -92,10 +92,12 @@ Batchwise forward_backward(const nn::Vit& model, const StepInput& input) {
   std::vector<double> losses(workers, 0.0);
   Batchwise result;
   result.gradients.resize(workers);
+  model.begin_step(input.step);
+  CachedVector<nn::PassRecord> records(static_cast<std::size_t>(plan.groups()));
   for_each_group(plan, [&](int worker, std::int64_t g) {
     Tape tape;
     for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
-    const Tensor loss = group_loss(model, input, plan, g);
+    const Tensor loss = group_loss(model, input, plan, g, records[static_cast<std::size_t>(g)]);
     losses[static_cast<std::size_t>(worker)] += loss.item<float>();
     const Gradients grads = tape.backward(loss);
     const PhaseScope phase(Phase::backward);
@@ -103,6 +105,7 @@ Batchwise forward_backward(const nn::Vit& model, const StepInput& input) {
   });
   for (const double loss : losses) result.loss += loss;
   if (!std::isfinite(result.loss)) explain_non_finite_step(model, input);
+  model.end_step(records);
   std::erase_if(result.gradients, [](const Tensors& g) { return g.empty(); });
   return result;
 }
@@ -113,7 +116,8 @@ void explain_non_finite_step(const nn::Vit& model, const StepInput& input) {
     for (std::int64_t g = 0; g < plan.groups(); ++g) {
       Tape tape;
       for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
-      tape.backward(group_loss(model, input, plan, g));
+      nn::PassRecord record;
+      tape.backward(group_loss(model, input, plan, g, record));
     }
   });
 }
