@@ -12,8 +12,9 @@ std::string join(const std::string& path, std::string_view name) {
 void fill(const Tensor& t, const Init& init, RandomStream stream) {
   switch (init.kind) {
     case Init::Kind::constant:
-      std::fill_n(t.data<float>(), t.numel(), init.value);
-      return;
+      return dispatch_float(t.dtype(), "init", [&]<class T>() {
+        std::fill_n(t.data<T>(), t.numel(), static_cast<T>(init.value));
+      });
     case Init::Kind::normal:
       return fill_normal(t, stream, 0, init.value);
     case Init::Kind::uniform:
@@ -24,7 +25,7 @@ void fill(const Tensor& t, const Init& init, RandomStream stream) {
 }  // namespace
 
 Tensor Parameters::start(const std::string& name, const Shape& shape, const Init& init) const {
-  Tensor value = hollow_ ? Tensor::hollow_of({DType::f32, shape}) : Tensor::empty(shape);
+  Tensor value = hollow_ ? Tensor::hollow_of({dtype_, shape}) : Tensor::empty(shape, dtype_);
   if (!hollow_) fill(value, init, RandomStream(seed_, "init." + name));
   return value;
 }

@@ -33,8 +33,10 @@ struct Buffer {
 
 class Parameters {
  public:
-  // With hollow, parameters have shapes only: for counting, never for computing.
-  explicit Parameters(std::uint64_t seed, bool hollow = false) : seed_(seed), hollow_(hollow) {}
+  // With hollow, parameters have shapes only: for counting, never for computing. f64 is for
+  // gradient checks.
+  explicit Parameters(std::uint64_t seed, bool hollow = false, DType dtype = DType::f32)
+      : seed_(seed), hollow_(hollow), dtype_(dtype) {}
 
   // The start values depend on seed and name alone. 1-D tensors never decay.
   Tensor make(const std::string& name, const Shape& shape, const Init& init, bool decay = true);
@@ -52,6 +54,7 @@ class Parameters {
 
   std::uint64_t seed_;
   bool hollow_;
+  DType dtype_;
   std::vector<Parameter> all_;
   std::vector<Buffer> buffers_;
 };

@@ -68,9 +68,11 @@ void FavorAttention::draw(std::int64_t index) const {
     block.push_back(orthonormal(block, static_cast<std::size_t>(d), stream));
     const Row length = gaussian(static_cast<std::size_t>(d), stream);
     const double norm = std::sqrt(dot(length, length));
-    for (std::int64_t c = 0; c < d; ++c)
-      omega_.data<float>()[r * d + c] =
-          static_cast<float>(norm * block.back()[static_cast<std::size_t>(c)]);
+    dispatch_float(omega_.dtype(), "favor", [&]<class T>() {
+      for (std::int64_t c = 0; c < d; ++c)
+        omega_.data<T>()[r * d + c] =
+            static_cast<T>(norm * block.back()[static_cast<std::size_t>(c)]);
+    });
   }
 }
 

@@ -1,5 +1,7 @@
 #include "nn/attention/mlk.h"
 
+#include <limits>
+
 #include "nn/attention/positions.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/linear_attention.h"
@@ -18,7 +20,8 @@ MlkAttention::MlkAttention(const Builder& parent, const AttentionOptions& o)
 Tensor MlkAttention::features(const Tensor& x) const {
   const Tensor f = elu1(with_heads(x, options_.heads));
   if (!options_.feature_norm) return f;
-  const Tensor sums = sum(f, 3);
+  // all features of a token may underflow to 0
+  const Tensor sums = clamp(sum(f, 3), 1e-12, std::numeric_limits<float>::max());
   return scale_axes(f, div(Tensor::full(sums.shape(), 1, sums.dtype()), sums), 0);
 }
 
