@@ -24,7 +24,7 @@ void entmax15_roots(std::int64_t n, T threshold, const T* z, T* u) {
 
 inline constexpr int kMostPasses = 100;
 
-// The sum of f(z) over z > t, and how many there are.
+// The sum of f(z) over z > t.
 template <class T, class F>
 T sum_above(std::int64_t n, const T* z, T t, F f) {
   using P = Packet<T>;
