@@ -10,7 +10,7 @@ class MixtureKeys {
  public:
   MixtureKeys(const Builder& attention, const AttentionOptions& options);
 
-  // Keys 2 .. M of x and its first key [B, N, H D]; `first` is only asked for where it is shifted.
+  // Keys 2 .. M, each [B, N, H D], of x or of the first key in its qkv.
   Tensors extra(const Tensor& x, const Tensor& qkv) const;
   // The priors [1 or H, 1, 1 or T, M]: softmaxed, clamped, or, with mode soft_e, as they are.
   Tensor priors() const;

@@ -107,6 +107,20 @@ TEST_CASE("a mixture of half the heads costs less than softmax with all") {
   CHECK(mixed.backward < plain.backward);
 }
 
+TEST_CASE("priors temperatures and vectors do not decay while projections do") {
+  for (const O& o : all_variants()) {
+    INFO(o.variant);
+    const Layer layer(o, 9, 2, 4,
+                      (o.variant == "mgk" || o.variant == "mlk") && !o.shift_keys ? 2 : 1);
+    for (const nn::Parameter& p : layer.parameters.all()) {
+      INFO(p.name);
+      const bool spared =
+          p.value.rank() == 1 || p.name == "attn.pi" || p.name == "attn.temperature";
+      CHECK(p.decay == !spared);
+    }
+  }
+}
+
 TEST_CASE("linear variants hold nothing of N x N") {
   constexpr std::int64_t kTokens = 16384, kWidth = 8;
   for (O o : all_variants()) {

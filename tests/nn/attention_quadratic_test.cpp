@@ -355,6 +355,18 @@ TEST_CASE("prob: a step never lowers the mixture's posterior") {
   }
 }
 
+TEST_CASE("prob: a key that no query comes near stays where it is") {
+  const Tensor qkv = random({1, 4, 9}, 3);
+  for (std::int64_t c = 3; c < 6; ++c) qkv.data<float>()[9 + c] = 1e3f;  // the second token's key
+  Tape tape;
+  tape.watch(qkv);
+  const Tensor keys = key_update({.heads = 1, .theta = 0}, qkv, {});
+  for (std::int64_t c = 0; c < 3; ++c) CHECK(keys.data<float>()[3 + c] == 1e3f);
+  const Gradients grads = tape.backward(sum_all(keys));
+  for (std::int64_t c = 3; c < 6; ++c) CHECK(grads[qkv].data<float>()[9 + c] == 1);
+  for (const float g : grads[qkv].to_vector<float>()) CHECK(std::isfinite(g));
+}
+
 TEST_CASE("sparse maps leave out far keys exactly") {
   Tensors parts = inputs();
   for (const char* name : {"sparsemax", "entmax15"}) {

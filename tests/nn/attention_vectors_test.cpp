@@ -1,4 +1,8 @@
 // Every variant against the vectors of METHODS.md, appendix B.
+#include "tensor/ops/favor_features.h"
+#include "tensor/ops/linear_attention.h"
+#include "tensor/ops/matmul.h"
+#include "tensor/ops/view.h"
 #include "tests/nn/attention_layer.h"
 
 namespace {
@@ -112,6 +116,18 @@ TEST_CASE("linear variants give the vectors of appendix B") {
   gated.set("se.fc2.weight", {1, 0, -1});
   CHECK(difference(gated(inputs()), Values{1.197664, -.426440, 1.187960, -.533695, 1.192760,
                                            -.480647}) < kTolerance);
+}
+
+TEST_CASE("favor gives the vector of appendix B") {
+  using Shift = ops::FavorFeatures::Shift;
+  const Tensor omega = Tensor::of<float>({4, 2}, {1, 0, 0, 1, 1, 1, -1, .5});
+  const auto features = [&](const Tensor& x, Shift shift) {
+    return favor_features(x, matmul(reshape(x, {1, 3, 1, 2}), transpose(omega)), shift, 0);
+  };
+  const Tensors parts = inputs();
+  CHECK(difference(linear_attention(features(parts[0], Shift::token),
+                                    features(parts[1], Shift::sequence), parts[2], 1, 0),
+                   Values{1.814272, .178476, 1.824566, .137369, 1.823058, .065398}) < kTolerance);
 }
 
 TEST_CASE("linformer and xca give the vectors of appendix B") {
