@@ -21,7 +21,13 @@ const VitOptions& checked(const VitOptions& o) {
 }
 
 std::vector<Block> make_blocks(const Builder& root, const VitOptions& o) {
-  const AttentionOptions attention{o.width, o.heads, o.dim_head, o.qkv_bias, o.dropout};
+  AttentionOptions attention = o.attention;
+  attention.width = o.width;
+  attention.heads = o.heads;
+  attention.dim_head = o.dim_head;
+  attention.tokens = o.patches() + 1;
+  attention.qkv_bias = o.qkv_bias;
+  attention.dropout = o.dropout;
   const auto hidden = std::llround(o.mlp_ratio * static_cast<double>(o.width));
   std::vector<Block> blocks;
   for (std::int64_t i = 0; i < o.depth; ++i)
@@ -51,6 +57,20 @@ Tensor Vit::logits(const Tensor& images, const Context& context) const {
   x = context.dropout(x, options_.dropout);
   for (const Block& block : blocks_) x = block(x, context);
   return head_(pooled(x));
+}
+
+void Vit::begin_step(std::int64_t step) const {
+  for (const Block& block : blocks_) block.attention().begin_step(step);
+}
+
+void Vit::end_step(std::span<const PassRecord> records) const {
+  for (const Block& block : blocks_) {
+    CachedVector<Tensors> passes;
+    for (const PassRecord& record : records)
+      for (const auto& [layer, values] : record.statistics)
+        if (layer == &block.attention()) passes.push_back(values);
+    if (!passes.empty()) block.attention().learn(passes);
+  }
 }
 
 // A layer norm acts on each token alone, so the class token is taken before it.

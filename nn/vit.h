@@ -2,6 +2,8 @@
 // Parameter names are timm's.
 #pragma once
 
+#include <span>
+
 #include "nn/block.h"
 #include "nn/patch_embed.h"
 
@@ -16,6 +18,7 @@ struct VitOptions {
   Pool pool = Pool::cls;
   double dropout = 0;
   bool qkv_bias = true;
+  AttentionOptions attention;  // the variant and its options; sizes follow from the above
 
   std::int64_t patches() const { return (img_size / patch_size) * (img_size / patch_size); }
 };
@@ -26,8 +29,14 @@ class Vit {
 
   Tensor logits(const Tensor& images, const Context& context) const;  // [B,C,H,W] -> [B, classes]
 
+  // Around the passes of training step `step`: what layers draw anew before it, and what they learn
+  // from `records` of its passes, in their order, after it.
+  void begin_step(std::int64_t step) const;
+  void end_step(std::span<const PassRecord> records) const;
+
   const VitOptions& options() const { return options_; }
   const Parameters& parameters() const { return parameters_; }
+  const std::vector<Block>& blocks() const { return blocks_; }
 
  private:
   Tensor pooled(const Tensor& x) const;

@@ -9,8 +9,8 @@
 #include "autograd/tape.h"
 #include "tensor/backend.h"
 #include "tensor/cpu/parallel.h"
-#include "tensor/ops/cross_entropy.h"
 #include "tensor/ops/view.h"
+#include "train/loss.h"
 #include "train/non_finite.h"
 
 namespace hg {
@@ -38,13 +38,13 @@ RandomStream dropout_stream(const StepInput& input, std::int64_t group) {
 }
 
 Tensor group_loss(const nn::Vit& model, const StepInput& input, const GroupPlan& plan,
-                  std::int64_t g) {
+                  std::int64_t g, nn::PassRecord& record) {
   RandomStream stream = dropout_stream(input, g);
   const Tensor images = slice(input.images, plan.begin(g), plan.end(g));
   const Tensor labels = slice(input.labels, plan.begin(g), plan.end(g));
-  const Tensor logits = model.logits(images, {&stream});
-  const Scope scope("loss");
-  return cross_entropy(logits, labels, input.label_smoothing, plan.batch);
+  record = record_for(input.loss);
+  return training_loss(model.logits(images, {&stream, &record}), labels, record, input.loss,
+                       plan.batch);
 }
 
 // One gradient per parameter, undefined where none arrived; empty for a worker without a group.
@@ -96,16 +96,19 @@ Batchwise forward_backward(const nn::Vit& model, const StepInput& input) {
   const auto workers = static_cast<std::size_t>(plan.workers);
   std::vector<double> losses(workers, 0.0);
   std::vector<Gradients> sums(workers);
+  model.begin_step(input.step);
+  CachedVector<nn::PassRecord> records(static_cast<std::size_t>(plan.groups));
   for_each_group(plan, [&](int worker, std::int64_t g) {
     Tape tape;
     for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
-    const Tensor loss = group_loss(model, input, plan, g);
+    const Tensor loss = group_loss(model, input, plan, g, records[static_cast<std::size_t>(g)]);
     losses[static_cast<std::size_t>(worker)] += loss.item<float>();
     tape.backward_into(sums[static_cast<std::size_t>(worker)], loss);
   });
   Batchwise result;
   for (const double loss : losses) result.loss += loss;
   if (!std::isfinite(result.loss)) explain_non_finite_step(model, input);
+  model.end_step(records);
   for (const Gradients& worker : sums)
     if (!worker.empty()) result.gradients.push_back(in_order_of_parameters(model, worker));
   return result;
@@ -117,7 +120,8 @@ void explain_non_finite_step(const nn::Vit& model, const StepInput& input) {
     for (std::int64_t g = 0; g < plan.groups; ++g) {
       Tape tape;
       for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
-      tape.backward(group_loss(model, input, plan, g));
+      nn::PassRecord record;
+      tape.backward(group_loss(model, input, plan, g, record));
     }
   });
 }

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "nn/vit.h"
+#include "train/config.h"
 
 namespace hg {
 
@@ -30,13 +31,13 @@ struct Batchwise {
 
 struct StepInput {
   Tensor images, labels;  // [B,C,H,W], [B]
-  double label_smoothing = 0;
+  LossConfig loss;
   std::uint64_t seed = 0;  // of dropout
   std::int64_t step = 0;
 };
 
-// Loss and gradients of a batch. A loss that is not finite throws, naming the first op and layer
-// that produced such a value.
+// Loss and gradients of a batch; what layers learn from it without a gradient, they have learnt. A
+// loss that is not finite throws, naming the first op and layer that produced such a value.
 Batchwise forward_backward(const nn::Vit& model, const StepInput& input);
 
 // Repeats the step of a loss or gradient that is not finite and throws, naming the first op, of

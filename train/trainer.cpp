@@ -95,7 +95,7 @@ bool Trainer::train_epoch(Progress& progress) {
   Batch batch;
   train_loader_.start_epoch(position_.epoch, position_.batch);
   while (train_loader_.next(batch)) {
-    const StepInput input{batch.images, batch.labels, config_.loss.label_smoothing,
+    const StepInput input{batch.images, batch.labels, config_.loss,
                           static_cast<std::uint64_t>(config_.run.seed), optimizer_.steps()};
     const Batchwise step = forward_backward(model_, input);
     if (!optimizer_.step(step.gradients, schedule_.learning_rate(optimizer_.steps())))

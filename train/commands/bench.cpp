@@ -25,7 +25,7 @@ StepInput random_batch(const Config& config) {
   for (std::int64_t i = 0; i < batch; ++i)
     input.labels.data<std::int64_t>()[i] =
         static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(m.num_classes)));
-  input.label_smoothing = config.loss.label_smoothing;
+  input.loss = config.loss;
   return input;
 }
 

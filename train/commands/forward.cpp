@@ -1,8 +1,8 @@
 // hgtrain forward: logits, loss and gradients of given weights on given images, for comparison with
 // other programs. Nothing random happens.
 #include "autograd/tape.h"
-#include "tensor/ops/cross_entropy.h"
 #include "train/commands/commands.h"
+#include "train/loss.h"
 #include "train/model.h"
 #include "train/usage_error.h"
 
@@ -38,15 +38,17 @@ Tensor labels_of(const Tensor& labels, const Tensor& images, std::int64_t classe
 }
 
 NamedTensors with_gradients(const nn::Vit& model, const Tensor& images, const Tensor& labels,
-                            double label_smoothing) {
+                            const LossConfig& options) {
   Tape tape;
   for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
-  const Tensor logits = model.logits(images, {});
-  const Tensor loss = cross_entropy(logits, labels, label_smoothing);
+  nn::PassRecord record = record_for(options);
+  const Tensor logits = model.logits(images, {nullptr, &record});
+  const Tensor loss = training_loss(logits, labels, record, options);
   const Gradients grads = tape.backward(loss);
   NamedTensors out{{"logits", logits}, {"loss", loss}};
   for (const nn::Parameter& p : model.parameters().all())
-    out.emplace_back("grad." + p.name, grads[p.value]);
+    out.emplace_back("grad." + p.name,
+                     grads.has(p.value) ? grads[p.value] : Tensor::zeros(p.value.shape()));
   return out;
 }
 
@@ -68,7 +70,7 @@ int forward_command(const ForwardOptions& options) {
                                : with_gradients(model, images,
                                                 labels_of(labels->second, images,
                                                           config.model.num_classes, options.input),
-                                                config.loss.label_smoothing);
+                                                config.loss);
   write_safetensors(options.output, out);
   return 0;
 }

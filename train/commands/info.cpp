@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/tape.h"
-#include "tensor/ops/cross_entropy.h"
 #include "tensor/run.h"
 #include "train/commands/commands.h"
+#include "train/loss.h"
 #include "train/model.h"
 
 namespace hg {
@@ -30,7 +30,8 @@ class CostTable final : public Observer {
         call.op.cost(call.in, call.out).total();
   }
 
-  // A parameter belongs to the row of the longest label its name begins with.
+  // A parameter belongs to the row of the longest label its name begins with; one of a layer that
+  // no label fits (a prior) has a row of its own.
   void add_parameters(const nn::Parameters& parameters) {
     for (const nn::Parameter& p : parameters.all()) {
       Row* best = nullptr;
@@ -40,7 +41,7 @@ class CostTable final : public Observer {
         if (p.name.starts_with(label + ".") && label.size() > length)
           best = &row, length = label.size();
       }
-      (best ? *best : row_of("", "embed_tokens")).parameters += p.value.numel();
+      (best ? *best : row_of_own(p.name)).parameters += p.value.numel();
     }
   }
   const std::vector<Row>& rows() const { return rows_; }
@@ -57,6 +58,13 @@ class CostTable final : public Observer {
       if (row.layer == layer && row.op == op) return row;
     return rows_.emplace_back(Row{layer, op, 0, {}, {}});
   }
+  Row& row_of_own(const std::string& name) {
+    std::string layer;
+    for (const Row& row : rows_)
+      if (name.starts_with(row.layer + ".") && row.layer.size() > layer.size()) layer = row.layer;
+    return layer.empty() ? row_of("", "embed_tokens")
+                         : row_of(layer, name.substr(layer.size() + 1));
+  }
   std::vector<Row> rows_;
 };
 
@@ -68,10 +76,9 @@ CostTable count_one_image(const nn::Vit& model, const Config& config) {
   Tape tape;
   for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
   const Tensor images = Tensor::hollow_of({DType::f32, {1, m.in_channels, m.img_size, m.img_size}});
-  const Tensor logits = model.logits(images, {});
-  const Scope scope("loss");
-  tape.backward(
-      cross_entropy(logits, Tensor::hollow_of({DType::i64, {1}}), config.loss.label_smoothing));
+  nn::PassRecord record = record_for(config.loss);
+  const Tensor logits = model.logits(images, {nullptr, &record});
+  tape.backward(training_loss(logits, Tensor::hollow_of({DType::i64, {1}}), record, config.loss));
   table.add_parameters(model.parameters());
   return table;
 }
