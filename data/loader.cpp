@@ -27,13 +27,6 @@ LoaderOptions checked(const Dataset& dataset, const LoaderOptions& options) {
   return options;
 }
 
-// Where all patches are kept there is nothing to choose.
-bool selects(const LoaderOptions& o) {
-  if (!o.select) return false;
-  const std::int64_t side = o.img_size / o.select->score.patch;
-  return o.select->keep < side * side;
-}
-
 std::int64_t batch_count(const Dataset& dataset, const LoaderOptions& options) {
   const std::int64_t spare = options.drop_last ? 0 : options.batch_size - 1;
   return (dataset.size() + spare) / options.batch_size;
@@ -62,7 +55,7 @@ Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
       fit_(options.img_size, options.in_channels),
       pixels_(
           Tensor::empty({1, options.in_channels, options.img_size, options.img_size}, DType::u8)),
-      selector_(selects(options)
+      selector_(options.select
                     ? std::optional<PatchSelector>(std::in_place, *options.select, normalize_)
                     : std::nullopt),
       worker_([this] { work(); }) {}

@@ -17,28 +17,8 @@ constexpr double kFloor = 1e-3;  // weight of the mean score, so that every patc
 // Inside (0, 1): a logarithm of it and of that is finite.
 double open_uniform(std::uint32_t bits) { return (bits + 0.5) * 0x1p-32; }
 
-std::uint64_t stream_key(std::uint64_t seed, const char* name, std::int64_t epoch) {
-  return RandomStream(seed, fmt::format("{}.{}", name, epoch)).key();
-}
-
 bool all_finite(std::span<const double> values) {
   return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
-}
-
-void fill_other_patches(std::span<const std::int64_t> keep, const Shape& image, std::int64_t patch,
-                        float* out) {
-  const std::int64_t across = image[3] / patch, n = image[2] / patch * across;
-  auto next = keep.begin();
-  for (std::int64_t i = 0; i < n; ++i) {
-    if (next != keep.end() && *next == i) {
-      ++next;
-      continue;
-    }
-    float* const corner = out + i / across * patch * image[3] + i % across * patch;
-    for (std::int64_t c = 0; c < image[1]; ++c)
-      for (std::int64_t y = 0; y < patch; ++y)
-        std::fill_n(corner + (c * image[2] + y) * image[3], patch, 0.0f);
-  }
 }
 
 }  // namespace
@@ -69,8 +49,25 @@ bool filters_batch(const PatchSelection& s, std::uint64_t seed, std::int64_t epo
          filter_probability(s, epoch);
 }
 
+void blank_other_patches(std::span<const std::int64_t> keep, std::int64_t channels,
+                         std::int64_t height, std::int64_t width, std::int64_t patch,
+                         float* image) {
+  const std::int64_t across = width / patch, n = height / patch * across;
+  auto next = keep.begin();
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (next != keep.end() && *next == i) {
+      ++next;
+      continue;
+    }
+    float* const corner = image + i / across * patch * width + i % across * patch;
+    for (std::int64_t c = 0; c < channels; ++c)
+      for (std::int64_t y = 0; y < patch; ++y)
+        std::fill_n(corner + (c * height + y) * width, patch, 0.0f);
+  }
+}
+
 std::uint64_t selection_key(std::uint64_t seed, std::int64_t epoch) {
-  return stream_key(seed, "select.patches", epoch);
+  return RandomStream(seed, fmt::format("select.patches.{}", epoch)).key();
 }
 
 bool weights_from_scores(std::span<double> s, PatchScoreOptions::Form form) {
@@ -158,7 +155,7 @@ void PatchSelector::operator()(const Tensor& pixels, std::uint64_t key, std::int
   if (selection_.mode == PatchSelection::Mode::drop)
     return normalize_.patches(from, shape[2], shape[3], patch, kept, out);
   normalize_(from, static_cast<std::size_t>(shape[2] * shape[3]), out);
-  fill_other_patches(kept, shape, patch, out);
+  blank_other_patches(kept, shape[1], shape[2], shape[3], patch, out);
 }
 
 ModelInput to_input(const Image& image, int size, int channels, const Normalization& normalization,

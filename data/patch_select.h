@@ -63,6 +63,10 @@ class PatchChooser {
   CachedVector<Entry> entries_;
 };
 
+// Sets every patch of an image [C,height,width] to 0 that is not in `keep` (increasing).
+void blank_other_patches(std::span<const std::int64_t> keep, std::int64_t channels,
+                         std::int64_t height, std::int64_t width, std::int64_t patch, float* image);
+
 // The stream that draws patches in that epoch.
 std::uint64_t selection_key(std::uint64_t seed, std::int64_t epoch);
 

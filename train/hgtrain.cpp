@@ -14,7 +14,7 @@ using namespace hg;
 
 constexpr const char* kConfigHelp =
     "TOML file, or a built-in configuration (fashion-mnist, cifar10, shapes, deit-tiny, "
-    "paper-table2-4, -8, -12)";
+    "paper-table2-4, -8, -12, hugginggreen-224, -cifar10, -fashion-mnist)";
 
 void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_option("--set", o.settings, "section.key=value on top of the configuration")
@@ -80,7 +80,8 @@ struct Commands {
   void add_forward(CLI::App& app) {
     add_config(app, forward);
     app.add_option("--weights", forward.weights, "weights (safetensors, timm's names)")->required();
-    app.add_option("--input", forward.input, "images [B,C,H,W] and optionally labels [B]")
+    app.add_option("--input", forward.input,
+                   "images [B,C,H,W] and optionally labels [B], keep [B,k]")
         ->required();
     app.add_option("--output", forward.output, "file to write: logits, loss, grad.*")->required();
     app.callback([this] { chosen = [this] { return forward_command(forward); }; });
