@@ -96,6 +96,8 @@ void Session::sample_until_stopped() {
   auto saved = Clock::now();
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, period, [this] { return stopping_; })) {
+    wake_.wait(lock, [this] { return stopping_ || !paused_; });
+    if (stopping_) return;
     try {
       tick();
       sampler_ns_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -221,6 +223,23 @@ Ledger Session::stop() {
   if (options_.save) options_.save(books);
   final_ = std::move(books);
   return *final_;
+}
+
+void Session::pause() {
+  const std::lock_guard lock(mutex_);
+  close_books();
+  guard_.reset();
+  paused_ = true;
+}
+
+void Session::resume() {
+  {
+    const std::lock_guard lock(mutex_);
+    close_books();
+    if (!guard_ && !stopping_) guard_ = std::make_unique<ObserverGuard>(profiler_);
+    paused_ = false;
+  }
+  wake_.notify_all();
 }
 
 void Session::rethrow_failure() {

@@ -59,6 +59,11 @@ class Session {
   // Ends with a reading, checks that the books close and returns them. Later calls return the same.
   Ledger stop();
 
+  // Without observer and readings in between, as if there were no session; the energy of that time
+  // is nobody's. While no op runs; observers installed after this one have to be gone.
+  void pause();
+  void resume();
+
   // For work that is no op, from any thread.
   Profiler& profiler() { return profiler_; }
   const Calibration& calibration() const { return options_.calibration; }
@@ -87,7 +92,7 @@ class Session {
   Reading first_, last_;
   std::vector<std::pair<std::int64_t, std::int64_t>> recent_;  // ring of (time, uJ)
   std::size_t next_recent_ = 0;
-  bool stopping_ = false;
+  bool stopping_ = false, paused_ = false;
   std::exception_ptr failure_;
   std::optional<Ledger> final_;
   std::unique_ptr<ObserverGuard> guard_;

@@ -105,9 +105,9 @@ Batchwise forward_backward(const nn::Vit& model, const StepInput& input) {
   const GroupPlan plan = plan_of(model, input);
   const auto workers = static_cast<std::size_t>(plan.workers);
   std::vector<double> losses(workers, 0.0);
-  std::vector<Gradients> sums(workers);
   model.begin_step(input.step);
   CachedVector<nn::PassRecord> records(static_cast<std::size_t>(plan.groups));
+  std::vector<Gradients> sums(workers);
   for_each_group(plan, [&](int worker, std::int64_t g) {
     Tape tape;
     for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);

@@ -207,6 +207,22 @@ TEST_CASE("an op that throws leaves no call behind and does not hold up the book
   for (const LedgerRow& row : ledger.rows) CHECK(row.label.op != "cross_entropy");
 }
 
+TEST_CASE("a session that pauses sees no op and its books still close") {
+  SteadyMeter meter(50);
+  Session session(meter, fast());
+  work(2);
+  session.pause();
+  work(30);
+  const int reads = meter.reads;
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK(meter.reads == reads);
+  session.resume();
+  work(1);
+  const Ledger ledger = session.stop();
+  CHECK(find(ledger, {"forward", "net.attn", "qkv"}).calls == 3);
+  CHECK(ledger.rows[kUnattributed].energy_uj > 10000 * 50 / 2);  // 10 ms and more are nobody's
+}
+
 TEST_CASE("power is that of the last second") {
   SteadyMeter meter(50);
   Session session(meter, fast());

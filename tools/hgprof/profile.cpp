@@ -117,9 +117,12 @@ Json to_json(const Result& r) {
           {"coverage", r.coverage()},
           {"overhead",
            {{"pairs", r.overhead.pairs},
-            {"percent", r.overhead.percent},
-            {"low", r.overhead.low},
-            {"high", r.overhead.high}}}};
+            {"percent", r.overhead.time.percent},
+            {"low", r.overhead.time.low},
+            {"high", r.overhead.time.high},
+            {"cpu_percent", r.overhead.cpu_time.percent},
+            {"cpu_low", r.overhead.cpu_time.low},
+            {"cpu_high", r.overhead.cpu_time.high}}}};
 }
 
 std::string total_line(const Ledger& l) {
@@ -138,14 +141,17 @@ std::string total_line(const Ledger& l) {
 
 std::string provenance(const Result& r) {
   const Ledger& l = r.ledger;
+  const Difference &time = r.overhead.time, &cpu = r.overhead.cpu_time;
   return fmt::format(
       "{}: {} steps of {} images, {} threads\n"
       "energy: {} by {} ({}); shared out by profile \"{}\"\n"
-      "ops cover {:.1f} % of the time; profiling costs {:+.2f} % of a step ({:+.2f} to {:+.2f}, {} "
-      "pairs of steps)\n",
+      "ops cover {:.1f} % of the time\n"
+      "profiling costs {:+.2f} % of a step's time ({:+.2f} to {:+.2f}), {:+.2f} % of its thread "
+      "time "
+      "({:+.2f} to {:+.2f}); {} pairs of steps without and with it\n",
       r.config, r.steps, r.batch, r.threads, energy::to_string(l.kind), l.meter, l.source,
-      l.calibration, 100 * r.coverage(), r.overhead.percent, r.overhead.low, r.overhead.high,
-      r.overhead.pairs);
+      l.calibration, 100 * r.coverage(), time.percent, time.low, time.high, cpu.percent, cpu.low,
+      cpu.high, r.overhead.pairs);
 }
 
 void print(const Result& r, By by, Sort sort) {
