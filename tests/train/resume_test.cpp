@@ -135,7 +135,7 @@ TEST_CASE("a run that selects patches ends with the same bits, killed or interru
   const TempFolder folder;
   const Arguments select =
       kLonger + Arguments{"--set", "select.heuristic=entropy", "--set", "select.top_k=11",
-                          "--set", "select.eval=topk"};
+                          "--set", "model.patch_size=4",       "--set", "select.eval=topk"};
   const std::string whole = folder / "whole", run = folder / "run";
   REQUIRE(hgtrain(tiny_train(whole, select)).code == 0);
   Child killed(tiny_train(run, select));

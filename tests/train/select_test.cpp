@@ -32,14 +32,16 @@ Arguments reference(const std::string& depth) {
               "model.num_classes=10", "model.qkv_bias=false", "model.pool=mean"});
 }
 
-// tiny_model has 16 patches.
+// 16 patches.
+Arguments small_model() { return tiny_model() + set({"model.patch_size=4"}); }
+
 Arguments filter(const std::string& k, const std::string& prob = "0.5",
                  const Arguments& more = {}) {
   return keeping(k) + set({"select.prob=" + prob}) + more;
 }
 
 void train(const std::string& run, const Arguments& more) {
-  const Outcome done = hgtrain(tiny_train(run, more));
+  const Outcome done = hgtrain(tiny_train(run, set({"model.patch_size=4"}) + more));
   INFO(done.err);
   REQUIRE(done.code == 0);
 }
@@ -111,10 +113,10 @@ TEST_CASE("a dropped step costs three times its forward products less the image'
   const std::int64_t embed = 2 * 138 * 768 * 192LL;
   CHECK(counted["flops"]["backward_matmul"].get<std::int64_t>() >= 2 * forward - embed);
   const Outcome bench = hgtrain(Arguments{"bench", "shapes", "--json", "--steps", "1"} +
-                                tiny_model() + filter("11", "0.0"));
+                                small_model() + filter("11", "0.0"));
   REQUIRE(bench.code == 0);
   const Outcome whole =
-      hgtrain(Arguments{"bench", "shapes", "--json", "--steps", "1"} + tiny_model());
+      hgtrain(Arguments{"bench", "shapes", "--json", "--steps", "1"} + small_model());
   CHECK(Json::parse(bench.out)["flops_per_step"].get<double>() <
         0.8 * Json::parse(whole.out)["flops_per_step"].get<double>());
 }
@@ -182,7 +184,7 @@ TEST_CASE("a run's FLOPs are those of its steps, its evaluations and its scoring
   // 64 images of 16 x 16 in 16 patches: luminance and histogram 6 a pixel, 256 bins a patch
   CHECK(flops("zero") - flops("plain") == 64 * (256 * 6 + 16 * 256));
   const auto image = [](const Arguments& more) {
-    const Json f = info("shapes", tiny_model() + more)["flops"];
+    const Json f = info("shapes", small_model() + more)["flops"];
     return f["forward"].get<std::int64_t>() + f["backward"].get<std::int64_t>();
   };
   // The optimizer's and groups' sums are the same for both.
@@ -230,7 +232,7 @@ TEST_CASE("every heuristic, form, decay and way of choosing trains") {
 
 TEST_CASE("settings of the filter that make no sense are refused in one line") {
   const auto refused = [](const Arguments& more, const std::vector<std::string>& parts) {
-    check_refused(hgtrain(Arguments{"info", "shapes"} + tiny_model() + more), 2, parts);
+    check_refused(hgtrain(Arguments{"info", "shapes"} + small_model() + more), 2, parts);
   };
   refused(keeping("17"), {"select.top_k", "1 to 16 patches, got 17"});
   refused(keeping("0"), {"select.top_k"});
@@ -259,7 +261,7 @@ TEST_CASE("forward keeps the patches it is told to") {
     std::filesystem::remove(folder / "o");
     return hgtrain(Arguments{"forward", "shapes", "--weights", folder / "run/model.safetensors",
                              "--input", folder / "i", "--output", folder / "o"} +
-                   tiny_model() + more);
+                   small_model() + more);
   };
   const auto output = [&](const NamedTensors& input, const Arguments& more = {}) {
     const Outcome done = forward(input, more);
