@@ -27,7 +27,10 @@ class Vit {
  public:
   Vit(const VitOptions& options, std::uint64_t seed, bool hollow = false);
 
-  Tensor logits(const Tensor& images, const Context& context) const;  // [B,C,H,W] -> [B, classes]
+  // images [B,C,H,W] -> [B, classes]. With keep i64 [B,k], indices in increasing order, only those
+  // patches enter the sequence, each at its own position; images may then be just the kept patches
+  // [B, k, C p p].
+  Tensor logits(const Tensor& images, const Context& context, const Tensor& keep = {}) const;
 
   // Around the passes of training step `step`: what layers draw anew before it, and what they learn
   // from `records` of its passes, in their order, after it.
@@ -39,6 +42,9 @@ class Vit {
   const std::vector<Block>& blocks() const { return blocks_; }
 
  private:
+  void check_input(const Tensor& images, const Tensor& keep) const;
+  // The tokens' positions [B, k+1] in the whole sequence; undefined where it is whole.
+  Tensor token_ids(const Tensor& keep) const;
   Tensor pooled(const Tensor& x) const;
 
   VitOptions options_;

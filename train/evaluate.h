@@ -11,6 +11,7 @@ struct Evaluation {
   double loss = 0;
   ConfusionMatrix confusion;
   Metrics metrics;
+  std::uint64_t selection_flops = 0;  // of choosing patches, in the loader's thread
 };
 Evaluation evaluate(const nn::Vit& model, Loader& loader);
 

@@ -37,14 +37,21 @@ RandomStream dropout_stream(const StepInput& input, std::int64_t group) {
   return stream;
 }
 
+Tensor part_of(const Tensor& whole, const GroupPlan& plan, std::int64_t g) {
+  return whole.defined() ? slice(whole, plan.begin(g), plan.end(g)) : Tensor();
+}
+
+GroupPlan plan_of(const nn::Vit& model, const StepInput& input) {
+  return plan_groups(model, input.labels.dim(0), tokens_of(model, input.keep));
+}
+
 Tensor group_loss(const nn::Vit& model, const StepInput& input, const GroupPlan& plan,
                   std::int64_t g, nn::PassRecord& record) {
   RandomStream stream = dropout_stream(input, g);
-  const Tensor images = slice(input.images, plan.begin(g), plan.end(g));
-  const Tensor labels = slice(input.labels, plan.begin(g), plan.end(g));
   record = record_for(input.loss);
-  return training_loss(model.logits(images, {&stream, &record}), labels, record, input.loss,
-                       plan.batch);
+  const Tensor logits = model.logits(part_of(input.images, plan, g), {&stream, &record},
+                                     part_of(input.keep, plan, g));
+  return training_loss(logits, part_of(input.labels, plan, g), record, input.loss, plan.batch);
 }
 
 // One gradient per parameter, undefined where none arrived; empty for a worker without a group.
@@ -58,11 +65,14 @@ Tensors in_order_of_parameters(const nn::Vit& model, const Gradients& sums) {
 
 }  // namespace
 
-GroupPlan plan_groups(const nn::Vit& model, std::int64_t batch) {
+std::int64_t tokens_of(const nn::Vit& model, const Tensor& keep) {
+  return (keep.defined() ? keep.dim(1) : model.options().patches()) + 1;
+}
+
+GroupPlan plan_groups(const nn::Vit& model, std::int64_t batch, std::int64_t tokens) {
   GroupPlan plan;
   plan.batch = batch;
   plan.workers = static_cast<int>(std::clamp<std::int64_t>(batch, 1, cpu::threads()));
-  const std::int64_t tokens = model.options().patches() + 1;
   const std::int64_t wanted = std::max<std::int64_t>(
       {1, kTokensInCache / tokens, model.parameters().count() / (kParametersPerToken * tokens)});
   const std::int64_t share = std::max<std::int64_t>(1, ceil_div(batch, plan.workers));
@@ -92,7 +102,7 @@ void for_each_group(const GroupPlan& plan,
 }
 
 Batchwise forward_backward(const nn::Vit& model, const StepInput& input) {
-  const GroupPlan plan = plan_groups(model, input.labels.dim(0));
+  const GroupPlan plan = plan_of(model, input);
   const auto workers = static_cast<std::size_t>(plan.workers);
   std::vector<double> losses(workers, 0.0);
   model.begin_step(input.step);
@@ -115,7 +125,7 @@ Batchwise forward_backward(const nn::Vit& model, const StepInput& input) {
 }
 
 void explain_non_finite_step(const nn::Vit& model, const StepInput& input) {
-  const GroupPlan plan = plan_groups(model, input.labels.dim(0));
+  const GroupPlan plan = plan_of(model, input);
   explain_non_finite(model, [&] {
     for (std::int64_t g = 0; g < plan.groups; ++g) {
       Tape tape;
@@ -126,13 +136,13 @@ void explain_non_finite_step(const nn::Vit& model, const StepInput& input) {
   });
 }
 
-Tensor evaluate_logits(const nn::Vit& model, const Tensor& images) {
+Tensor evaluate_logits(const nn::Vit& model, const Tensor& images, const Tensor& keep) {
   const PhaseScope phase(Phase::eval);
   const std::int64_t classes = model.options().classes;
   const Tensor logits = Tensor::empty({images.dim(0), classes});
-  const GroupPlan plan = plan_groups(model, images.dim(0));
+  const GroupPlan plan = plan_groups(model, images.dim(0), tokens_of(model, keep));
   for_each_group(plan, [&](int, std::int64_t g) {
-    const Tensor part = model.logits(slice(images, plan.begin(g), plan.end(g)), {});
+    const Tensor part = model.logits(part_of(images, plan, g), {}, part_of(keep, plan, g));
     backend(Device::cpu)
         .copy(logits.data<float>() + plan.begin(g) * classes, part.raw(), part.bytes());
   });

@@ -14,9 +14,6 @@ void require_supported(const Config& config) {
   usage_require(config.attention.gate == "none", "attention.gate",
                 "\"{}\" is not available in this version; expected \"none\"",
                 config.attention.gate);
-  usage_require(config.select.heuristic == "none", "select.heuristic",
-                "\"{}\" is not available in this version; expected \"none\"",
-                config.select.heuristic);
   usage_require(config.loss.sparsity == 0, "loss.sparsity",
                 "{} is not available in this version; expected 0", config.loss.sparsity);
   for (const PhaseConfig& phase : config.phases)

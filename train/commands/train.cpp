@@ -4,6 +4,7 @@
 
 #include "train/commands/commands.h"
 #include "train/files.h"
+#include "train/selection.h"
 #include "train/trainer.h"
 #include "train/usage_error.h"
 
@@ -42,6 +43,18 @@ Config configuration(const TrainOptions& options) {
   return given;
 }
 
+// How patches were selected in training; null: not at all.
+Json selection_summary(const Config& config, const RunResult& r) {
+  const auto selection = patch_selection(config, Split::train);
+  if (!selection) return {};
+  const bool drop = selection->mode == PatchSelection::Mode::drop;
+  return {{"mode", config.select.mode},
+          {"kept", selection->keep},
+          {"patches", patches_of(config.model)},
+          {"saves", drop},  // zeroed patches stay in the sequence
+          {"unscored_images", r.position.unscored_images}};
+}
+
 Json summary(const Config& config, const RunResult& r) {
   const auto score = [&](double Scores::*which) {
     return r.scores ? Json((*r.scores).*which) : Json();
@@ -60,7 +73,8 @@ Json summary(const Config& config, const RunResult& r) {
           {"flops_matmul", r.position.flops_matmul},
           {"images", r.position.images},
           {"peak_rss_bytes", peak_rss_bytes()},
-          {"joules_per_f1", nullptr}};
+          {"joules_per_f1", nullptr},
+          {"select", selection_summary(config, r)}};
 }
 
 void print_result(const Config& config, const RunResult& r, const std::string& folder) {
@@ -68,8 +82,11 @@ void print_result(const Config& config, const RunResult& r, const std::string& f
       r.scores ? fmt::format("accuracy {:.4f}, micro F1 {:.4f}, macro F1 {:.4f}",
                              r.scores->accuracy, r.scores->micro_f1, r.scores->macro_f1)
                : "not evaluated yet";
-  fmt::print("{}: {}{}, {:.0f} s; {}\n", config.run.name, r.interrupted ? "interrupted, " : "",
-             scores, r.position.seconds, folder);
+  const auto selection = patch_selection(config, Split::train);
+  const bool zeroed = selection && selection->mode == PatchSelection::Mode::zero;
+  fmt::print("{}: {}{}, {:.0f} s{}; {}\n", config.run.name, r.interrupted ? "interrupted, " : "",
+             scores, r.position.seconds,
+             zeroed ? " (patches zeroed, not dropped: nothing saved)" : "", folder);
 }
 
 }  // namespace
