@@ -17,11 +17,6 @@ Tensors keep(In tensors, Indices wanted) {
   return kept;
 }
 
-void add_to(IdMap<Tensor>& pending, std::uint64_t id, const Tensor& grad) {
-  const auto [slot, fresh] = pending.try_emplace(id, grad);
-  if (!fresh) slot->second = add(slot->second, grad);
-}
-
 void check_gradient(const Op& op, std::size_t i, const Tensor& grad, const Tensor& input) {
   require(grad.shape() == input.shape() && grad.dtype() == input.dtype(), op.name(),
           "gradient {} is {}, expected {}", i, grad, input);
@@ -97,39 +92,54 @@ void Tape::after(const Op& op, In in, In out) {
 }
 
 Gradients Tape::backward(const Tensor& loss) {
+  Gradients result;
+  backward_into(result, loss);
+  return result;
+}
+
+void Tape::backward_into(Gradients& sums, const Tensor& loss) {
   require(loss.defined() && loss.numel() == 1, "backward", "the loss must have one element, got {}",
           loss);
   const Tensor seed = Tensor::full(loss.shape(), 1, loss.dtype());
-  return backward(In(&loss, 1), In(&seed, 1));
+  walk_back(sums, In(&loss, 1), In(&seed, 1));
 }
 
 Gradients Tape::backward(In outputs, In seeds) {
+  Gradients result;
+  walk_back(result, outputs, seeds);
+  return result;
+}
+
+void Tape::walk_back(Gradients& sums, In outputs, In seeds) {
   require_recording("backward");
   require(outputs.size() == seeds.size(), "backward", "{} outputs but {} seeds", outputs.size(),
           seeds.size());
   const PhaseScope phase(Phase::backward);
-  IdMap<Tensor> pending;
+  Arrived arrived{{}, sums.grads_};
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     require(tracked_.count(outputs[i].id()) != 0, "backward",
             "output {} {} does not depend on a watched tensor", i, outputs[i]);
     require(seeds[i].shape() == outputs[i].shape() && seeds[i].dtype() == outputs[i].dtype(),
             "backward", "seed {} is {}, its output {}", i, seeds[i], outputs[i]);
-    add_to(pending, outputs[i].id(), seeds[i]);
+    arrive(arrived, outputs[i].id(), seeds[i]);
   }
   state_ = State::consumed;
   stop_recording();
-  Gradients result;
   while (!nodes_.empty()) {
     const Node node = std::move(nodes_.back());
     nodes_.pop_back();
-    step_back(node, pending);
+    step_back(node, arrived);
   }
-  collect(pending, result);
-  return result;
 }
 
-void Tape::step_back(const Node& node, IdMap<Tensor>& pending) const {
-  const Tensors grad_out = take_output_grads(node, pending);
+void Tape::arrive(Arrived& arrived, std::uint64_t id, const Tensor& grad) const {
+  IdMap<Tensor>& place = watched_.count(id) ? arrived.watched : arrived.pending;
+  const auto [slot, fresh] = place.try_emplace(id, grad);
+  if (!fresh) slot->second = add(slot->second, grad);
+}
+
+void Tape::step_back(const Node& node, Arrived& arrived) const {
+  const Tensors grad_out = take_output_grads(node, arrived);
   if (grad_out.empty()) return;
   for (std::size_t i = 0; i < node.versions.size(); ++i) {
     const Tensor& t = i < node.in.size() ? node.in[i] : node.out[i - node.in.size()];
@@ -146,29 +156,27 @@ void Tape::step_back(const Node& node, IdMap<Tensor>& pending) const {
   for (std::size_t i = 0; i < grads.size(); ++i) {
     if (!args.need.has(i) || !grads[i].defined()) continue;
     check_gradient(*node.op, i, grads[i], node.in[i]);
-    add_to(pending, node.in[i].id(), contiguous(grads[i]));
+    arrive(arrived, node.in[i].id(), contiguous(grads[i]));
   }
 }
 
 // The gradients that arrived at the node's outputs; empty if none did. Nothing else can arrive
-// there, so they leave `pending`, except for watched tensors.
-Tensors Tape::take_output_grads(const Node& node, IdMap<Tensor>& pending) const {
+// there, so they leave `pending`.
+Tensors Tape::take_output_grads(const Node& node, Arrived& arrived) const {
   Tensors grads(node.out.size());
   bool any = false;
   for (std::size_t i = 0; i < node.out.size(); ++i) {
-    const auto found = pending.find(node.out[i].id());
-    if (found == pending.end()) continue;
+    const std::uint64_t id = node.out[i].id();
+    const bool watched = watched_.count(id) != 0;
+    IdMap<Tensor>& place = watched ? arrived.watched : arrived.pending;
+    const auto found = place.find(id);
+    if (found == place.end()) continue;
     any = true;
     grads[i] = found->second;
-    if (!watched_.count(node.out[i].id())) pending.erase(found);
+    if (!watched) place.erase(found);
   }
   if (!any) grads.clear();
   return grads;
-}
-
-void Tape::collect(IdMap<Tensor>& pending, Gradients& result) const {
-  for (auto& [id, grad] : pending)
-    if (watched_.count(id)) result.grads_.emplace(id, std::move(grad));
 }
 
 }  // namespace hg

@@ -26,6 +26,7 @@ using IdSet = std::unordered_set<std::uint64_t, std::hash<std::uint64_t>, std::e
 // (a + b hands the same gradient to both): read them, don't write into them.
 class Gradients {
  public:
+  bool empty() const { return grads_.empty(); }
   bool has(const Tensor& leaf) const { return grads_.count(leaf.id()) != 0; }
   // Throws for a tensor that was not watched or that the loss does not depend on.
   const Tensor& operator[](const Tensor& leaf) const;
@@ -45,6 +46,8 @@ class Tape final : private Recorder {
   void watch(const Tensor& leaf);
   Gradients backward(const Tensor& loss);  // of one element; the seed is 1
   Gradients backward(In outputs, In seeds);
+  // The same, adding to the sums of earlier tapes as it goes: no second set of gradients exists.
+  void backward_into(Gradients& sums, const Tensor& loss);
   void release();  // frees what was recorded without walking it
   std::size_t size() const { return nodes_.size(); }
 
@@ -55,6 +58,10 @@ class Tape final : private Recorder {
     CachedVector<std::uint32_t> versions;
     const ScopePath* scope;
   };
+  struct Arrived {  // gradients on their way back, and those of watched tensors
+    IdMap<Tensor> pending;
+    IdMap<Tensor>& watched;
+  };
   enum class State { recording, consumed, released };
 
   bool tracks(In in) const override;
@@ -63,9 +70,10 @@ class Tape final : private Recorder {
 
   void require_recording(std::string_view what) const;
   void stop_recording();
-  void step_back(const Node& node, IdMap<Tensor>& pending) const;
-  Tensors take_output_grads(const Node& node, IdMap<Tensor>& pending) const;
-  void collect(IdMap<Tensor>& pending, Gradients& result) const;
+  void walk_back(Gradients& sums, In outputs, In seeds);
+  void step_back(const Node& node, Arrived& arrived) const;
+  Tensors take_output_grads(const Node& node, Arrived& arrived) const;
+  void arrive(Arrived& arrived, std::uint64_t id, const Tensor& grad) const;
 
   CachedVector<Node> nodes_;
   IdSet watched_, tracked_;

@@ -8,7 +8,8 @@ namespace hg {
 
 struct IdxFile {
   std::vector<std::int64_t> dims;
-  Bytes values;
+  std::int64_t header = 0;  // bytes before the values
+  Bytes bytes;
 };
 // An IDX file of bytes with that many dimensions (magic number 0x00000800 + rank).
 IdxFile read_idx(const Path& path, int rank);

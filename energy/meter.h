@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "energy/units.h"
 
@@ -21,7 +22,8 @@ inline constexpr std::size_t kDomains = 3;
 std::string_view to_string(Domain domain);
 
 // Energy since the meter was opened, with the bounds it is known to lie in: equal to `energy`
-// while no fault has made it uncertain.
+// while no fault has made it uncertain. `energy` and `low` never decrease; `high` grows while reads
+// fail and comes down again when a good one shows what happened meanwhile.
 struct Counted {
   MicroJoules energy, low, high;
 };
@@ -30,15 +32,30 @@ struct Reading {
   std::int64_t time_ns = 0;  // on the clock of backend(Device::cpu).timestamp_ns()
   std::array<std::optional<Counted>, kDomains> domains;  // none: the meter has no such domain
 };
+void add_to(Reading& reading, Domain domain, const Counted& more);
+
+// What went wrong with a read. `reset`: the counter was set to another value; `gap`: so long since
+// the last good read that the counter may have wrapped several times.
+enum class FaultKind : std::uint8_t { failed_read, garbage, reset, gap };
+inline constexpr std::size_t kFaultKinds = 4;
+std::string_view to_string(FaultKind kind);
+
+struct Fault {
+  FaultKind kind;
+  std::int64_t time_ns;
+  std::string zone;
+};
 
 class Meter {
  public:
   virtual ~Meter() = default;
   virtual std::string_view name() const = 0;  // "rapl-powercap"
-  virtual Kind kind() const = 0;              // measured or modelled
-  virtual std::string source() const = 0;     // what a report says of it: zones, profile, table row
-  virtual Reading read() = 0;                 // never decreases; a failed read repeats the last
-  virtual std::uint64_t faults() const = 0;   // counted so far; listed by the source itself
+  virtual Kind kind() const = 0;              // of its least trustworthy domain
+  virtual Kind kind_of(Domain) const { return kind(); }
+  virtual std::string source() const = 0;    // what a report says of it: zones, profile, table row
+  virtual Reading read() = 0;                // never decreases; a failed read repeats the last
+  virtual std::uint64_t faults() const = 0;  // counted so far
+  virtual std::vector<Fault> fault_list() const { return {}; }  // the first ones; may be cut short
 };
 
 }  // namespace hg::energy

@@ -8,6 +8,9 @@
 #include <new>
 
 #include "autograd/tape.h"
+#include "energy/model_meter.h"
+#include "energy/rapl_powercap.h"
+#include "energy/session.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/attention.h"
 #include "tensor/ops/binary.h"
@@ -25,6 +28,8 @@
 #include "tensor/ops/unary.h"
 #include "tensor/ops/view.h"
 #include "tensor/random.h"
+#include "tests/energy/fake_meter.h"
+#include "tests/energy/powercap_tree.h"
 
 namespace {
 
@@ -210,8 +215,45 @@ TEST_CASE("every form of operator new is counted") {
   CHECK(news.load() - before == 8);
 }
 
+TEST_CASE("profiling a training step allocates nothing new either") {
+  const cpu::ThreadLimit limit(1);
+  RandomStream stream(1, "steady");
+  Transformer net(stream);
+  hg::testing::SteadyMeter meter(40);
+  energy::SessionOptions options;
+  options.period = {0.001};
+  energy::Session session(meter, options);
+  const auto step = [&] {
+    train_step(net, stream);
+    session.cut();
+  };
+  for (int warm_up = 0; warm_up < 20; ++warm_up) step();
+  const std::uint64_t before = news.load();
+  for (int i = 0; i < 50; ++i) step();
+  CHECK(news.load() == before);
+  CHECK(session.stop().flops() > 0);
+}
+
 TEST_CASE_TEMPLATE("a training step allocates nothing new", Net, Parameters, Transformer) {
   SUBCASE("on one thread") { check_steady<Net>(1); }
   SUBCASE("on two OpenMP threads") { check_steady<Net>(2); }
   SUBCASE("on more threads than cores") { check_steady<Net>(5); }
+}
+
+TEST_CASE("reading a meter allocates nothing even when it fails") {
+  testing::PowercapTree tree;
+  tree.zone("intel-rapl:0", "package-0").zone("intel-rapl:0:0", "dram");
+  const energy::Opened powercap = energy::open_powercap(tree.root());
+  const energy::Opened model = energy::open_model(energy::read_cpu_info("/sys"));
+  const auto allocations = [&] {
+    const std::uint64_t before = news;
+    for (energy::Meter* meter : {powercap.meter.get(), model.meter.get()}) meter->read();
+    return news - before;
+  };
+  CHECK(allocations() == 0);
+  tree.set("intel-rapl:0", 2'000'000);
+  CHECK(allocations() == 0);
+  tree.overwrite("intel-rapl:0", "energy_uj", "garbage");
+  CHECK(allocations() == 0);
+  CHECK(powercap.meter->faults() == 1);
 }

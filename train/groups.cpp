@@ -9,7 +9,6 @@
 #include "autograd/tape.h"
 #include "tensor/backend.h"
 #include "tensor/cpu/parallel.h"
-#include "tensor/ops/binary.h"
 #include "tensor/ops/view.h"
 #include "train/loss.h"
 #include "train/non_finite.h"
@@ -18,9 +17,17 @@ namespace hg {
 namespace {
 
 constexpr std::int64_t kTokensInCache = 600;
-constexpr std::int64_t kParametersPerToken = 4000;  // fewer tokens: adding up gradients would show
+constexpr std::int64_t kParametersPerToken = 14000;  // fewer tokens: adding up gradients would show
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// How many groups of up to `wanted` images: groups of one size use the allocator's blocks again, so
+// a somewhat smaller size that divides the share is preferred.
+std::int64_t groups_of_share(std::int64_t share, std::int64_t wanted) {
+  for (std::int64_t size = wanted; size > wanted / 2; --size)
+    if (share % size == 0) return share / size;
+  return ceil_div(share, wanted);
+}
 
 // Every group of every step has draws of its own.
 RandomStream dropout_stream(const StepInput& input, std::int64_t group) {
@@ -40,15 +47,13 @@ Tensor group_loss(const nn::Vit& model, const StepInput& input, const GroupPlan&
                        plan.batch);
 }
 
-void accumulate(Tensors& sum, const nn::Vit& model, const Gradients& grads) {
-  const auto& parameters = model.parameters().all();
-  const bool first = sum.empty();
-  if (first) sum.resize(parameters.size());
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (!grads.has(parameters[i].value)) continue;
-    const Tensor& g = grads[parameters[i].value];
-    sum[i] = sum[i].defined() ? add(sum[i], g) : g;
-  }
+// One gradient per parameter, undefined where none arrived; empty for a worker without a group.
+Tensors in_order_of_parameters(const nn::Vit& model, const Gradients& sums) {
+  Tensors all;
+  if (sums.empty()) return all;
+  for (const nn::Parameter& p : model.parameters().all())
+    all.push_back(sums.has(p.value) ? sums[p.value] : Tensor());
+  return all;
 }
 
 }  // namespace
@@ -61,7 +66,7 @@ GroupPlan plan_groups(const nn::Vit& model, std::int64_t batch) {
   const std::int64_t wanted = std::max<std::int64_t>(
       {1, kTokensInCache / tokens, model.parameters().count() / (kParametersPerToken * tokens)});
   const std::int64_t share = std::max<std::int64_t>(1, ceil_div(batch, plan.workers));
-  plan.group = ceil_div(share, ceil_div(share, wanted));
+  plan.groups = std::min(batch, plan.workers * groups_of_share(share, wanted));
   return plan;
 }
 
@@ -77,7 +82,7 @@ void for_each_group(const GroupPlan& plan,
     const Scope same_scope(scope);
     const int worker = omp_get_thread_num();
     try {
-      for (std::int64_t g = worker; g < plan.groups(); g += plan.workers) body(worker, g);
+      for (std::int64_t g = worker; g < plan.groups; g += plan.workers) body(worker, g);
     } catch (...) {
 #pragma omp critical(hg_group_failure)
       if (!failure) failure = std::current_exception();
@@ -90,30 +95,29 @@ Batchwise forward_backward(const nn::Vit& model, const StepInput& input) {
   const GroupPlan plan = plan_groups(model, input.labels.dim(0));
   const auto workers = static_cast<std::size_t>(plan.workers);
   std::vector<double> losses(workers, 0.0);
-  Batchwise result;
-  result.gradients.resize(workers);
+  std::vector<Gradients> sums(workers);
   model.begin_step(input.step);
-  CachedVector<nn::PassRecord> records(static_cast<std::size_t>(plan.groups()));
+  CachedVector<nn::PassRecord> records(static_cast<std::size_t>(plan.groups));
   for_each_group(plan, [&](int worker, std::int64_t g) {
     Tape tape;
     for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
     const Tensor loss = group_loss(model, input, plan, g, records[static_cast<std::size_t>(g)]);
     losses[static_cast<std::size_t>(worker)] += loss.item<float>();
-    const Gradients grads = tape.backward(loss);
-    const PhaseScope phase(Phase::backward);
-    accumulate(result.gradients[static_cast<std::size_t>(worker)], model, grads);
+    tape.backward_into(sums[static_cast<std::size_t>(worker)], loss);
   });
+  Batchwise result;
   for (const double loss : losses) result.loss += loss;
   if (!std::isfinite(result.loss)) explain_non_finite_step(model, input);
   model.end_step(records);
-  std::erase_if(result.gradients, [](const Tensors& g) { return g.empty(); });
+  for (const Gradients& worker : sums)
+    if (!worker.empty()) result.gradients.push_back(in_order_of_parameters(model, worker));
   return result;
 }
 
 void explain_non_finite_step(const nn::Vit& model, const StepInput& input) {
   const GroupPlan plan = plan_groups(model, input.labels.dim(0));
   explain_non_finite(model, [&] {
-    for (std::int64_t g = 0; g < plan.groups(); ++g) {
+    for (std::int64_t g = 0; g < plan.groups; ++g) {
       Tape tape;
       for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
       nn::PassRecord record;

@@ -12,12 +12,11 @@ namespace hg {
 // Groups of a batch and who works on them; a pure function of sizes and threads, so that sums are
 // always formed in the same order.
 struct GroupPlan {
-  std::int64_t batch = 0, group = 0;  // images of the batch and of one group
+  std::int64_t batch = 0, groups = 0;  // images, and the groups they are dealt out to evenly
   int workers = 1;
 
-  std::int64_t groups() const { return (batch + group - 1) / group; }
-  std::int64_t begin(std::int64_t g) const { return g * group; }
-  std::int64_t end(std::int64_t g) const { return std::min(batch, (g + 1) * group); }
+  std::int64_t begin(std::int64_t g) const { return g * batch / groups; }
+  std::int64_t end(std::int64_t g) const { return begin(g + 1); }
 };
 GroupPlan plan_groups(const nn::Vit& model, std::int64_t batch);
 

@@ -1,36 +1,16 @@
 // hgtrain: trains, evaluates and exchanges Vision Transformers.
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 
-#include "train/commands/commands.h"
+#include "train/commands/cli.h"
 #include "train/usage_error.h"
 
 namespace {
 
 using namespace hg;
 
-constexpr const char* kConfigHelp =
-    "TOML file, or a built-in configuration (fashion-mnist, cifar10, shapes, deit-tiny, "
-    "paper-table2-4, -8, -12)";
-
-void add_model_options(CLI::App& app, ModelOptions& o) {
-  app.add_option("--set", o.settings, "section.key=value on top of the configuration")
-      ->allow_extra_args(false);
-  app.add_option("--device", o.device, "cpu, cuda or auto");
-  app.add_option("--threads", o.threads, "worker threads; 0: every core");
-  app.add_option("--seed", o.seed, "seed of every random draw");
-}
-
 void add_config(CLI::App& app, ModelOptions& o) {
   app.add_option("CONFIG", o.config, kConfigHelp)->required();
   add_model_options(app, o);
-}
-
-void add_json(CLI::App& app, ModelOptions& o) {
-  app.add_flag("--json", o.json, "print one JSON object on standard output");
 }
 
 struct Commands {
@@ -40,6 +20,7 @@ struct Commands {
   ModelOptions info;
   ForwardOptions forward;
   BenchOptions bench;
+  MetersOptions meters;
   std::function<int()> chosen;
 
   void add_to(CLI::App& app) {
@@ -53,6 +34,7 @@ struct Commands {
     i->callback([this] { chosen = [this] { return info_command(info); }; });
     add_forward(*app.add_subcommand("forward", "Logits, loss and gradients of given weights"));
     add_bench(*app.add_subcommand("bench", "Time of a training step on random data"));
+    add_meters(*app.add_subcommand("meters", "Every energy meter considered, and why it is used"));
   }
 
   void add_train(CLI::App& app) {
@@ -91,6 +73,12 @@ struct Commands {
     app.add_option("--steps", bench.steps, "steps to time")->check(CLI::Range(1, 1000000));
     app.callback([this] { chosen = [this] { return bench_command(bench); }; });
   }
+  void add_meters(CLI::App& app) {
+    app.add_option("--watch", meters.watch, "also read the meter for so many seconds")
+        ->check(CLI::Range(0.001, 1e6));
+    add_json(app, meters.json);
+    app.callback([this] { chosen = [this] { return meters_command(meters); }; });
+  }
 };
 
 // CLI11 does not name a command it doesn't know.
@@ -116,21 +104,11 @@ int run(int argc, char** argv) {
     fmt::print(stderr, "hgtrain: {} (hgtrain --help shows how)\n", e.what());
     return 2;
   }
-  const int code = commands.chosen();
-  require(std::fflush(stdout) == 0, "standard output", "cannot write: {}", std::strerror(errno));
-  return code;
+  return commands.chosen();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const hg::UsageError& e) {
-    fmt::print(stderr, "hgtrain: {}\n", e.what());
-    return 2;
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "hgtrain: {}\n", e.what());
-    return 1;
-  }
+  return hg::run_program("hgtrain", [&] { return run(argc, argv); });
 }

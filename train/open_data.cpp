@@ -1,5 +1,7 @@
 #include "train/open_data.h"
 
+#include <future>
+
 #include "train/usage_error.h"
 
 namespace hg {
@@ -27,7 +29,9 @@ std::unique_ptr<Dataset> open_data(const Config& config, const DataConfig& data,
 }
 
 RunData open_both(const Config& config, const DataConfig& data) {
-  return {open_data(config, data, Split::train), open_data(config, data, Split::test)};
+  auto test = std::async(std::launch::async, [&] { return open_data(config, data, Split::test); });
+  auto train = open_data(config, data, Split::train);  // its faults come first, as if opened first
+  return {std::move(train), test.get()};
 }
 
 LoaderOptions loader_options(const Config& config, const PhaseConfig& phase, Split split) {

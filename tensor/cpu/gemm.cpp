@@ -46,9 +46,10 @@ struct Store {  // how the sums over one block of k go into C
   const T* bias;
 };
 
-// c[rows, packets] from a[rows, k] and the packed b[k, packets].
+// c[rows, packets] from a[rows, k] and the packed b[k, packets]. By reference: structs passed by
+// value are written in parts and read whole, which stalls.
 template <class T, int rows, int packets>
-void tile(int64_t k, Matrix<T> a, const T* b, T* c, int64_t ldc, Store<T> store) {
+void tile(int64_t k, const Matrix<T>& a, const T* b, T* c, int64_t ldc, const Store<T>& store) {
   using P = Packet<T>;
   constexpr int lanes = kLanes<T>;
   const P zero = ei::pset1<P>(T{0});
@@ -82,7 +83,7 @@ void tile(int64_t k, Matrix<T> a, const T* b, T* c, int64_t ldc, Store<T> store)
 }
 
 template <class T>
-using Tile = void (*)(int64_t, Matrix<T>, const T*, T*, int64_t, Store<T>);
+using Tile = void (*)(int64_t, const Matrix<T>&, const T*, T*, int64_t, const Store<T>&);
 
 template <class T, int packets = kTilePackets>
 Tile<T> select_tile(int64_t rows, int64_t wanted_packets) {
@@ -97,8 +98,8 @@ Tile<T> select_tile(int64_t rows, int64_t wanted_packets) {
 
 // Columns that do not fill their packets are computed in a full tile aside.
 template <class T>
-void narrow_tile(int64_t rows, int64_t cols, int64_t k, Matrix<T> a, const T* b, T* c, int64_t ldc,
-                 Store<T> store) {
+void narrow_tile(int64_t rows, int64_t cols, int64_t k, const Matrix<T>& a, const T* b, T* c,
+                 int64_t ldc, Store<T> store) {
   constexpr int wide = kPanel<T>;
   T aside[kTileRows * wide] = {}, bias[wide] = {};
   if (store.accumulate) {
@@ -167,21 +168,22 @@ void multiply_rows(const Product<T>& p, int64_t begin, int64_t end, const T* pac
 }
 
 template <class T>
-void apply_gelu(const Product<T>& p) {
+void apply_gelu(const Product<T>& p, const T* pre) {
   for (int64_t i = 0; i < p.m; ++i) {
-    T* row = p.c + i * p.ldc;
-    if (p.epilogue.pre) std::copy_n(row, p.n, p.epilogue.pre + i * p.ldc);
     map(
-        p.n, row, [](auto v) { return vgelu(v); }, row);
+        p.n, p.c + i * p.ldc, [](auto v) { return vgelu(v); }, pre + i * p.ldc);
   }
 }
 
+// With a GELU the sums are formed where its argument is kept.
 template <class T>
 void multiply(const Product<T>& p, int64_t begin, int64_t end, const T* packed) {
   for (int64_t i = 0; i < p.m; i += kRowBlock) {
     const Product<T> rows = p.block(i, 0, std::min(kRowBlock, p.m - i), p.n);
-    multiply_rows(rows, begin, end, packed);
-    if (end == p.k && p.epilogue.gelu) apply_gelu(rows);
+    Product<T> sums = rows;
+    if (p.epilogue.pre) sums.c = rows.epilogue.pre;
+    multiply_rows(sums, begin, end, packed);
+    if (end == p.k && p.epilogue.gelu) apply_gelu<T>(rows, sums.c);
   }
 }
 

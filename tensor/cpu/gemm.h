@@ -20,14 +20,15 @@ struct Matrix {
   Matrix transposed() const { return {data, col_stride, row_stride}; }
 };
 
-// pre = alpha A B (+ C if accumulate) (+ bias[column]); C = gelu ? gelu(pre) : pre.
+// sums = alpha A B (+ what was there, if accumulate) (+ bias[column]), formed in `pre` if it is set,
+// else in C; with gelu C = gelu(sums).
 template <class T>
 struct Epilogue {
   T alpha = 1;
   bool accumulate = false;
   const T* bias = nullptr;
   bool gelu = false;
-  T* pre = nullptr;  // with gelu: if set, receives pre; leading dimension as C
+  T* pre = nullptr;  // only with gelu; leading dimension as C
 };
 
 // C[m,n], row-major with rows ldc apart, shared out over threads(). C must not overlap A or B. Any

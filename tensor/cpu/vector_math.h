@@ -215,9 +215,12 @@ T fold(std::int64_t n, T identity, F f, Combine combine) {
   }
   T values[lanes];
   ei::pstoreu(values, combine(combine(part[0], part[1]), combine(part[2], part[3])));
-  P total = ei::pset1<P>(values[0]);
-  for (int j = 1; j < lanes; ++j) total = combine(total, ei::pset1<P>(values[j]));
-  return ei::pfirst(total);
+#pragma GCC unroll 8
+  for (int half = lanes / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
+    for (int j = 0; j < half; ++j) values[j] = combine(values[j], values[j + half]);
+  }
+  return values[0];
 }
 
 // Largest element; NaN if any is NaN; -inf for n = 0.
@@ -228,7 +231,7 @@ T row_max(std::int64_t n, const T* x) {
     return count == kLanes<T> ? ei::ploadu<Packet<T>>(x + i) : load_padded(x + i, count, lowest);
   };
   return fold(n, lowest, load,
-              [](Packet<T> a, Packet<T> b) { return ei::pmax<Eigen::PropagateNaN>(a, b); });
+              [](auto a, auto b) { return ei::pmax<Eigen::PropagateNaN>(a, b); });
 }
 
 // Sum of f(x[i]...), f on packets.

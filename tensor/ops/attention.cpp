@@ -1,6 +1,7 @@
 #include "tensor/ops/attention.h"
 
 #include <cmath>
+#include <limits>
 
 #include "tensor/cpu/elementwise.h"
 #include "tensor/cpu/gemm.h"
@@ -63,12 +64,21 @@ std::int64_t block_rows(const Sizes& s) {
   return std::clamp<std::int64_t>(kScores / std::max<std::int64_t>(s.m, 1) / 6 * 6, 6, 384);
 }
 
-// Turns raw scores of one row into exp(scale (s - max)); returns the sum and sets the logsumexp.
+// Rows of scores are padded to whole packets, so that no loop over them has a tail.
+template <class T>
+std::int64_t padded_keys(const Sizes& s) {
+  return (s.m + cpu::kLanes<T> - 1) / cpu::kLanes<T> * cpu::kLanes<T>;
+}
+
+// Turns raw scores of one row into exp(scale (s - max)), the padding into 0; returns the sum and
+// sets the logsumexp.
 template <class T>
 T exponentiate(const Sizes& s, T* row, T& lse) {
+  const std::int64_t padded = padded_keys<T>(s);
+  std::fill(row + s.m, row + padded, -std::numeric_limits<T>::infinity());
   const T scale = static_cast<T>(s.scale());
-  const T shift = scale * cpu::row_max(s.m, row);
-  const T sum = cpu::exp_sum(s.m, row, scale, shift, row);
+  const T shift = scale * cpu::row_max(padded, row);
+  const T sum = cpu::exp_sum(padded, row, scale, shift, row);
   lse = shift + std::log(sum);
   return sum;
 }
@@ -86,7 +96,7 @@ struct Forward {
     cpu::pack_b<T>(s.m, s.d, rows_of<T>(k.at(b, h), k.row).transposed(), keys);
     cpu::pack_b<T>(s.d, s.m, rows_of<T>(v.at(b, h), v.row), values);
     const std::int64_t step = block_rows(s);
-    const cpu::Scratch<T> scores(step * s.m);
+    const cpu::Scratch<T> scores(step * padded_keys<T>(s));
     for (std::int64_t i = begin; i < end; i += step)
       block(b, h, i, std::min(step, end - i), keys, values, scores);
   }
@@ -95,11 +105,11 @@ struct Forward {
              const T* values, T* scores) const {
     T* const out = o.at(b, h) + i * o.row;
     T* const row_lse = lse + (b * s.heads + h) * s.n + i;
+    const std::int64_t ld = padded_keys<T>(s);
     T sums[384];
-    cpu::gemm_packed<T>(rows, s.m, s.d, rows_of<T>(q.at(b, h) + i * q.row, q.row), keys, scores,
-                        s.m);
-    for (std::int64_t r = 0; r < rows; ++r) sums[r] = exponentiate(s, scores + r * s.m, row_lse[r]);
-    cpu::gemm_packed<T>(rows, s.d, s.m, rows_of<T>(scores, s.m), values, out, o.row);
+    cpu::gemm_packed<T>(rows, ld, s.d, rows_of<T>(q.at(b, h) + i * q.row, q.row), keys, scores, ld);
+    for (std::int64_t r = 0; r < rows; ++r) sums[r] = exponentiate(s, scores + r * ld, row_lse[r]);
+    cpu::gemm_packed<T>(rows, s.d, s.m, rows_of<T>(scores, ld), values, out, o.row);
     for (std::int64_t r = 0; r < rows; ++r) {
       const auto inverse = ei::pset1<cpu::Packet<T>>(T{1} / sums[r]);
       cpu::map(
@@ -122,24 +132,26 @@ struct Backward {
     cpu::pack_b<T>(s.d, s.m, rows_of<T>(k.at(b, h), k.row), keys);
     cpu::pack_b<T>(s.m, s.d, rows_of<T>(v.at(b, h), v.row).transposed(), values_t);
     const std::int64_t step = block_rows(s);
-    const cpu::Scratch<T> p(step * s.m), ds(step * s.m), packed(cpu::gemm_scratch<T>(s.d, step));
+    const std::int64_t ld = padded_keys<T>(s);
+    const cpu::Scratch<T> p(step * ld), ds(step * ld), packed(cpu::gemm_scratch<T>(s.d, step));
     for (std::int64_t i = 0; i < s.n; i += step) {
       const std::int64_t rows = std::min(step, s.n - i);
       const auto q_block = rows_of<T>(q.at(b, h) + i * q.row, q.row);
       const auto do_block = rows_of<T>(grad_o.at(b, h) + i * grad_o.row, grad_o.row);
       const cpu::Epilogue<T> add{.accumulate = i > 0};
-      cpu::gemm_packed<T>(rows, s.m, s.d, q_block, keys_t, p, s.m);
-      cpu::gemm_packed<T>(rows, s.m, s.d, do_block, values_t, ds, s.m);
-      for (std::int64_t r = 0; r < rows; ++r) score_row(b, h, i + r, p + r * s.m, ds + r * s.m);
-      const cpu::Matrix<T> p_t{p, 1, s.m}, ds_t{ds, 1, s.m};
+      cpu::gemm_packed<T>(rows, ld, s.d, q_block, keys_t, p, ld);
+      cpu::gemm_packed<T>(rows, ld, s.d, do_block, values_t, ds, ld);
+      for (std::int64_t r = 0; r < rows; ++r) score_row(b, h, i + r, p + r * ld, ds + r * ld);
+      const cpu::Matrix<T> p_t{p, 1, ld}, ds_t{ds, 1, ld};
       cpu::gemm_serial<T>(s.m, s.d, rows, p_t, do_block, dv.at(b, h), dv.row, packed, add);
       cpu::gemm_serial<T>(s.m, s.d, rows, ds_t, q_block, dk.at(b, h), dk.row, packed, add);
-      cpu::gemm_packed<T>(rows, s.d, s.m, rows_of<T>(ds, s.m), keys, dq.at(b, h) + i * dq.row,
+      cpu::gemm_packed<T>(rows, s.d, s.m, rows_of<T>(ds, ld), keys, dq.at(b, h) + i * dq.row,
                           dq.row);
     }
   }
 
-  // p: raw scores -> weights; ds: do v^T -> p (do v^T - do.o) scale
+  // p: raw scores -> weights; ds: do v^T -> p (do v^T - do.o) scale. What comes of the padding is
+  // never read.
   void score_row(std::int64_t b, std::int64_t h, std::int64_t i, T* p, T* ds) const {
     using P = cpu::Packet<T>;
     const T dot = cpu::row_sum(
@@ -148,11 +160,12 @@ struct Backward {
         static_cast<const T*>(o.at(b, h) + i * o.row));
     const P scale = ei::pset1<P>(static_cast<T>(s.scale())), delta = ei::pset1<P>(dot);
     const P shift = ei::pset1<P>(-lse[(b * s.heads + h) * s.n + i]);
+    const std::int64_t padded = padded_keys<T>(s);
     cpu::map(
-        s.m, p, [&](auto x) { return cpu::vexp(ei::pmadd(x, scale, shift)); }, p);
+        padded, p, [&](auto x) { return cpu::vexp(ei::pmadd(x, scale, shift)); }, p);
     cpu::map(
-        s.m, ds, [&](auto g, auto w) { return ei::pmul(ei::pmul(ei::psub(g, delta), w), scale); },
-        ds, p);
+        padded, ds,
+        [&](auto g, auto w) { return ei::pmul(ei::pmul(ei::psub(g, delta), w), scale); }, ds, p);
   }
 };
 

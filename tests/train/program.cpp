@@ -38,7 +38,7 @@ void limit_files(std::size_t bytes) {
 }  // namespace
 
 Child::Child(const Arguments& arguments, const ChildOptions& options) {
-  Arguments all{HG_TRAIN_PROGRAM};
+  Arguments all{options.program};
   all.insert(all.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& a : all) argv.push_back(a.data());
@@ -104,12 +104,13 @@ std::vector<std::string> files_in(const std::string& folder) {
   return names;
 }
 
-void check_refused(const Outcome& outcome, int code, const std::vector<std::string>& parts) {
+void check_refused(const Outcome& outcome, int code, const std::vector<std::string>& parts,
+                   const std::string& program) {
   INFO(outcome.err);
   CHECK(outcome.code == code);
   CHECK(outcome.out == "");
   CHECK(lines_of(outcome.err).size() == 1);
-  CHECK(outcome.err.starts_with("hgtrain: "));
+  CHECK(outcome.err.starts_with(program + ": "));
   for (const std::string& part : parts) {
     INFO(part);
     CHECK(outcome.err.find(part) != std::string::npos);

@@ -1,5 +1,5 @@
-// Runs hgtrain as users do: a process of its own with files for its output, and small settings that
-// train in a blink.
+// Runs a program, hgtrain unless told otherwise, as users do: a process of its own with files for
+// its output, and small settings that train in a blink.
 #pragma once
 
 #include <sys/types.h>
@@ -21,12 +21,13 @@ struct Outcome {
 };
 
 struct ChildOptions {
+  std::string program = HG_TRAIN_PROGRAM;
   std::size_t largest_file = 0;  // bytes; 0: no limit. Stands for a full disk
   std::string data;              // HG_DATA; empty: a folder without data sets
   std::string out;               // where standard output goes; empty: into Outcome
 };
 
-// A running hgtrain; killed with the object.
+// A running program; killed with the object.
 class Child {
  public:
   explicit Child(const Arguments& arguments, const ChildOptions& options = {});
@@ -59,8 +60,10 @@ bool exists(const std::string& path);
 std::vector<std::string> lines_of(const std::string& text);
 std::vector<std::string> files_in(const std::string& folder);  // names, sorted
 
-// Exit code and exactly one line on stderr that holds every part.
-void check_refused(const Outcome& outcome, int code, const std::vector<std::string>& parts);
+// Exit code and exactly one line on stderr that begins with the program's name and holds every
+// part.
+void check_refused(const Outcome& outcome, int code, const std::vector<std::string>& parts,
+                   const std::string& program = "hgtrain");
 
 // metrics.csv without the columns that hold times.
 std::vector<std::vector<std::string>> timeless_metrics(const std::string& run);

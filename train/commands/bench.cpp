@@ -4,35 +4,17 @@
 
 #include "tensor/backend.h"
 #include "tensor/cpu/parallel.h"
-#include "tensor/random.h"
+#include "train/bench_step.h"
 #include "train/commands/commands.h"
 #include "train/flop_counter.h"
-#include "train/groups.h"
-#include "train/model.h"
-#include "train/optimizer.h"
 
 namespace hg {
 namespace {
 
-StepInput random_batch(const Config& config) {
-  const ModelConfig& m = config.model;
-  RandomStream stream(static_cast<std::uint64_t>(config.run.seed), "bench");
-  StepInput input;
-  const std::int64_t batch = config.phases[0].train.batch_size;
-  input.images = Tensor::empty({batch, m.in_channels, m.img_size, m.img_size});
-  fill_normal(input.images, stream, 0, 1);
-  input.labels = Tensor::empty({batch}, DType::i64);
-  for (std::int64_t i = 0; i < batch; ++i)
-    input.labels.data<std::int64_t>()[i] =
-        static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(m.num_classes)));
-  input.loss = config.loss;
-  return input;
-}
-
-std::uint64_t flops_of_step(const nn::Vit& model, Optimizer& optimizer, const StepInput& input) {
+std::uint64_t flops_of(BenchStep& step) {
   FlopCounter counter;
   const ObserverGuard guard(counter);
-  optimizer.step(forward_backward(model, input).gradients, 0);
+  step();
   return counter.flops();
 }
 
@@ -40,20 +22,17 @@ std::uint64_t flops_of_step(const nn::Vit& model, Optimizer& optimizer, const St
 
 int bench_command(const BenchOptions& options) {
   const Config config = options.load();
-  const nn::Vit model(vit_options(config), static_cast<std::uint64_t>(config.run.seed));
-  Optimizer optimizer(model, config.phases[0].train);
-  StepInput input = random_batch(config);
+  BenchStep step(config);
   Backend& clock = backend(Device::cpu);
-  const std::uint64_t flops = flops_of_step(model, optimizer, input);
+  const std::uint64_t flops = flops_of(step);
   std::vector<double> times;
   for (std::int64_t s = -1; s < options.steps; ++s) {  // the first one warms up
     const std::int64_t start = clock.timestamp_ns();
-    ++input.step;
-    optimizer.step(forward_backward(model, input).gradients, 1e-4);
+    step();
     if (s >= 0) times.push_back(static_cast<double>(clock.timestamp_ns() - start) * 1e-6);
   }
   std::sort(times.begin(), times.end());
-  const std::int64_t batch = input.labels.dim(0);
+  const std::int64_t batch = step.batch();
   const double best = times.front(), median = times[times.size() / 2];
   if (options.json) {
     nlohmann::ordered_json out{{"config", config.run.name},

@@ -52,6 +52,12 @@ struct BenchOptions : ModelOptions {
 };
 int bench_command(const BenchOptions& options);
 
+struct MetersOptions {
+  std::optional<double> watch;  // seconds
+  bool json = false;
+};
+int meters_command(const MetersOptions& options);
+
 std::uint64_t peak_rss_bytes();
 
 }  // namespace hg

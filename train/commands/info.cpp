@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/tape.h"
+#include "energy/labels.h"
 #include "tensor/run.h"
 #include "train/commands/commands.h"
 #include "train/loss.h"
@@ -25,7 +26,8 @@ class CostTable final : public Observer {
  public:
   void op_end(const OpCall& call) override {
     const ScopePath& scope = *call.scope;
-    Row& row = row_of(scope.layer, scope.op.empty() ? forward_name(call.op.name()) : scope.op);
+    // Backward ops go into the row of their forward op.
+    Row& row = row_of(scope.layer, std::string(energy::row_op(scope, call.op.name(), "")));
     (call.phase == Phase::backward ? row.backward : row.forward) +=
         call.op.cost(call.in, call.out).total();
   }
@@ -47,12 +49,6 @@ class CostTable final : public Observer {
   const std::vector<Row>& rows() const { return rows_; }
 
  private:
-  // Backward ops go into the row of their forward op.
-  static std::string forward_name(std::string_view name) {
-    constexpr std::string_view kBackward = "_backward";
-    if (name.ends_with(kBackward)) name.remove_suffix(kBackward.size());
-    return std::string(name);
-  }
   Row& row_of(const std::string& layer, const std::string& op) {
     for (Row& row : rows_)
       if (row.layer == layer && row.op == op) return row;

@@ -1,0 +1,137 @@
+// hgprof's pure parts: tables, flame graph, overhead, enlarged samples.
+#include <doctest/doctest.h>
+
+#include "energy/flame.h"
+#include "tensor/op.h"
+#include "tensor/ops/registry.h"
+#include "tensor/run.h"
+#include "tests/train/program.h"
+#include "tools/hgprof/enlarge.h"
+#include "tools/hgprof/overhead.h"
+#include "tools/hgprof/page.h"
+#include "tools/hgprof/table.h"
+#include "tools/hgprof/window.h"
+#include "train/usage_error.h"
+
+using namespace hg;
+using namespace hg::prof;
+using namespace hg::testing;
+using energy::LedgerRow;
+
+namespace {
+
+LedgerRow row(const std::string& phase, const std::string& layer, const std::string& op,
+              std::int64_t uj, double seconds = 0.001, std::uint64_t flops = 1000) {
+  LedgerRow r;
+  r.label = {phase, layer, op};
+  r.calls = 1;
+  r.energy_uj = uj;
+  r.low_uj = uj - 10;
+  r.high_uj = uj + 10;
+  r.seconds = seconds;
+  r.flops = flops;
+  r.kind = energy::Kind::apportioned;
+  return r;
+}
+
+const std::vector<LedgerRow> kRows{row("unattributed", "", "unattributed", 500),
+                                   row("profiler", "", "profiler", 100),
+                                   row("forward", "blocks.0.attn", "qkv", 3000, 0.002),
+                                   row("backward", "blocks.0.attn", "qkv", 4000, 0.001),
+                                   row("forward", "blocks.0.attn", "av", 1000, 0.009),
+                                   row("forward", "blocks.1.mlp", "fc1", 900, 0.001, 9000),
+                                   row("forward", "", "head", 500)};
+constexpr std::int64_t kTotal = 10000;
+
+// The first words of each line.
+std::vector<std::string> labels(const std::string& table) {
+  std::vector<std::string> found;
+  for (const std::string& line : lines_of(table)) {
+    const std::string label = line.substr(0, 44);
+    found.push_back(label.substr(0, label.find_last_not_of(' ') + 1));
+  }
+  found.erase(found.begin());
+  return found;
+}
+using Labels = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("tables sum over what they are not by and leave out what is no op's") {
+  CHECK(labels(table(kRows, By::op, Sort::energy, kTotal)) == Labels{"qkv", "av", "fc1", "head"});
+  CHECK(labels(table(kRows, By::phase, Sort::energy, kTotal)) == Labels{"forward", "backward"});
+  CHECK(labels(table(kRows, By::all, Sort::time, kTotal)).front() == "forward   blocks.0.attn.av");
+  CHECK(labels(table(kRows, By::op, Sort::flops, kTotal)).front() == "fc1");
+  CHECK(labels(table(kRows, By::op, Sort::name, kTotal)).front() == "av");
+  const std::string qkv = lines_of(table(kRows, By::op, Sort::energy, kTotal))[1];
+  CHECK(qkv.find("0.0070") != std::string::npos);  // J
+  CHECK(qkv.find(" 70.0 ") != std::string::npos);  // % of the total
+}
+
+TEST_CASE("the tree of layers holds in each line all that is inside") {
+  const std::string text = table(kRows, By::layer, Sort::energy, kTotal);
+  CHECK(labels(text) == Labels{"blocks", "  0", "    attn", "      qkv", "      av", "  1",
+                               "    mlp", "      fc1", "(model)", "  head"});
+  CHECK(lines_of(text)[1].find("0.0089") != std::string::npos);
+  CHECK(lines_of(text)[2].find("0.0080") != std::string::npos);
+}
+
+TEST_CASE("unknown columns to sum or sort by are named") {
+  CHECK(message_of<UsageError>([] { by_of("block"); }) ==
+        "--by: \"block\", expected layer, op or phase");
+  CHECK(message_of<UsageError>([] { sort_of("x"); }) ==
+        "--sort: \"x\", expected energy, time, flops or name");
+}
+
+TEST_CASE("frames of the flame graph are as wide as their joules") {
+  const std::string svg = energy::flame_svg(kRows);
+  CHECK(svg.find("<title>all: 0.01 J") != std::string::npos);
+  CHECK(svg.find("<title>blocks.0.attn.qkv: 0.007 J (0.00698 to 0.00702), 70.0 %, apportioned") !=
+        std::string::npos);
+  CHECK(svg.find("width=\"699.50\"") != std::string::npos);
+  CHECK(svg.find("unattributed") != std::string::npos);
+  CHECK(energy::flame_svg({}).find("No energy") != std::string::npos);
+  const std::vector<LedgerRow> odd{row("forward", "<b>", "a&\"b'", 10)};
+  CHECK(energy::flame_svg(odd).find("&lt;b&gt;.a&amp;&quot;b&#39;") != std::string::npos);
+}
+
+TEST_CASE("a page stands alone") {
+  energy::Ledger ledger;
+  ledger.rows = kRows;
+  ledger.energy_uj = kTotal;
+  const std::string html = page("a <title>", "by nobody", ledger);
+  CHECK(html.find("<h1>a &lt;title&gt;</h1>") != std::string::npos);
+  CHECK(html.find("<td>blocks.1.mlp</td>") != std::string::npos);
+  for (const char* outside : {"http:", "https:", "src=", "href=", "@import"})
+    CHECK(html.find(outside) == std::string::npos);
+}
+
+TEST_CASE("overhead is the median of the pairs and outliers don't move it") {
+  std::vector<double> without(10, 2.0), with(10, 2.02);
+  with[3] = 9;
+  without[7] = 9;
+  const Overhead o = overhead_of(without, with);
+  CHECK(o.pairs == 10);
+  CHECK(o.percent == doctest::Approx(1));
+  CHECK(o.low == doctest::Approx(1));
+  CHECK(o.high == doctest::Approx(1));
+}
+
+TEST_CASE("spread is relative to the median") {
+  CHECK(median({3, 1, 2}) == 2);
+  CHECK(median({4, 1, 2, 3}) == 2.5);
+  CHECK(spread({2, 2.2, 1.9, 2, 2}) == doctest::Approx(0.15));
+}
+
+TEST_CASE("every op's sample grows and still runs") {
+  constexpr std::uint64_t kBytes = 1 << 18;
+  int grown = 0;
+  for (const OpInfo& info : registry()) {
+    INFO(info.class_name);
+    const Sample sample = enlarged(info.samples(), kBytes);
+    const Tensors in = make_inputs(sample, DType::f32);
+    run(*sample.op, in);
+    if (bytes_of(in) > kBytes / 16) ++grown;
+  }
+  CHECK(grown > 25);
+}

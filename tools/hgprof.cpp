@@ -1,0 +1,88 @@
+// hgprof: where the joules of training go, by layer, op and phase.
+#include "tools/hgprof/commands.h"
+#include "train/commands/cli.h"
+
+namespace {
+
+using namespace hg;
+
+struct Commands {
+  prof::ProfileOptions profile;
+  prof::OpsOptions ops;
+  prof::CalibrateOptions calibrate;
+  prof::DiffOptions diff;
+  std::function<int()> chosen;
+
+  void add_to(CLI::App& app) {
+    add_profile(app);
+    add_ops(*app.add_subcommand("ops", "Each registered op alone"));
+    add_calibrate(*app.add_subcommand("calibrate", "Fit this machine's energy profile"));
+    add_diff(*app.add_subcommand("diff", "What changed between two profiles"));
+  }
+
+  void add_profile(CLI::App& app) {
+    app.add_option("CONFIG", profile.config, kConfigHelp);
+    add_model_options(app, profile);
+    add_json(app, profile);
+    app.add_option("--steps", profile.steps, "training steps to profile")
+        ->check(CLI::Range(1, 1000000));
+    app.add_option("--by", profile.by, "sum over all but one of: layer (a tree), op, phase");
+    app.add_option("--sort", profile.sort, "energy, time, flops or name");
+    app.add_option("--csv", profile.csv, "file for the rows, as a run's ledger.csv");
+    app.add_option("--trace", profile.trace, "file for a Chrome/Perfetto trace");
+    app.add_option("--html", profile.html, "file for a page with a flame graph of joules");
+    app.add_option("--profile", profile.profile,
+                   "energy profile of this machine (hgprof calibrate); else a rough default");
+  }
+  void add_ops(CLI::App& app) {
+    app.add_option("--filter", ops.filter, "only ops whose name holds this");
+    app.add_option("--threads", ops.threads, "threads; 0: every core");
+    add_json(app, ops.json);
+    app.callback([this] { chosen = [this] { return ops_command(ops); }; });
+  }
+  void add_calibrate(CLI::App& app) {
+    app.add_option("--out", calibrate.out, "file to write")->required();
+    app.add_option("--name", calibrate.name, "name of the profile (default: the CPU's)");
+    app.add_option("--seconds", calibrate.seconds, "length of one trial")
+        ->check(CLI::Range(0.01, 60.0));
+    app.add_option("--threads", calibrate.threads, "threads; 0: every core");
+    app.callback([this] { chosen = [this] { return calibrate_command(calibrate); }; });
+  }
+  void add_diff(CLI::App& app) {
+    app.add_option("A", diff.a, "profile written by hgprof CONFIG --json")->required();
+    app.add_option("B", diff.b, "profile to compare with it")->required();
+    app.add_option(
+        "--fail-above", diff.fail_above,
+        "exit 1 if the joules of a step, or of an op that matters, grew by more percent");
+    add_json(app, diff.json);
+    app.callback([this] { chosen = [this] { return diff_command(diff); }; });
+  }
+};
+
+int run(int argc, char** argv) {
+  CLI::App app("Says where the joules of training go, by layer, op and phase.", "hgprof");
+  app.require_subcommand(0, 1);
+  Commands commands;
+  commands.add_to(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    usage_fail("arguments", "{} (hgprof --help shows how)", e.what());
+  }
+  if (commands.chosen) {
+    usage_require(commands.profile.config.empty(), commands.profile.config,
+                  "a configuration and a command; expected one of them");
+    return commands.chosen();
+  }
+  usage_require(!commands.profile.config.empty(), "CONFIG",
+                "expected a configuration or ops, calibrate, diff (hgprof --help shows how)");
+  return profile_command(commands.profile);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return hg::run_program("hgprof", [&] { return run(argc, argv); });
+}

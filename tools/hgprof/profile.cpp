@@ -1,0 +1,188 @@
+// hgprof CONFIG: where the joules of a configuration's training steps go.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "energy/choice.h"
+#include "energy/trace.h"
+#include "tensor/cpu/parallel.h"
+#include "tools/hgprof/commands.h"
+#include "tools/hgprof/overhead.h"
+#include "tools/hgprof/page.h"
+#include "tools/hgprof/table.h"
+#include "train/energy_profile.h"
+#include "train/files.h"
+
+namespace hg::prof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using energy::Ledger;
+using energy::LedgerRow;
+
+struct Result {
+  std::string config;
+  std::int64_t steps = 0, batch = 0;
+  int threads = 0;
+  Overhead overhead;
+  Ledger ledger;
+  std::vector<std::int64_t> step_uj;
+
+  double coverage() const {
+    return ledger.seconds > 0 ? ledger.covered_seconds() / ledger.seconds : 0;
+  }
+};
+
+// A trace file, whole or not there.
+class TraceFile {
+ public:
+  explicit TraceFile(const std::string& path)
+      : file_(path), trace_([this](std::string_view text) { file_.write(text); }) {}
+  energy::ChromeTrace& trace() { return trace_; }
+  void commit() {
+    trace_.finish();
+    file_.commit();
+  }
+
+ private:
+  AtomicFile file_;
+  energy::ChromeTrace trace_;
+};
+
+Result run_steps(const ProfileOptions& options, const Config& config,
+                 const energy::Calibration& calibration, energy::Meter& meter) {
+  BenchStep step(config);
+  for (int warm_up = 0; warm_up < 2; ++warm_up) step();
+  Result result{config.run.name, options.steps, step.batch(), cpu::threads(), {}, {}, {}};
+  result.overhead = measure_overhead(step, meter, calibration);
+  std::optional<TraceFile> trace;
+  if (!options.trace.empty()) trace.emplace(options.trace);
+  energy::SessionOptions session_options;
+  session_options.calibration = calibration;
+  session_options.sink = trace ? &trace->trace() : nullptr;
+  energy::Session session(meter, session_options);
+  std::int64_t before = 0;
+  for (std::int64_t s = 0; s < options.steps; ++s) {
+    step();
+    const std::int64_t now = session.cut().energy_uj;
+    result.step_uj.push_back(now - before);
+    before = now;
+  }
+  result.ledger = session.stop();
+  if (trace) trace->commit();
+  return result;
+}
+
+Json row_json(const LedgerRow& r) {
+  return {{"phase", r.label.phase},
+          {"layer", r.label.layer},
+          {"op", r.label.op},
+          {"calls", r.calls},
+          {"seconds", r.seconds},
+          {"flops", r.flops},
+          {"flops_matmul", r.flops_mm},
+          {"bytes", r.bytes},
+          {"energy_uj", r.energy_uj},
+          {"static_uj", r.static_uj},
+          {"kind", energy::to_string(r.kind)},
+          {"low_uj", r.low_uj},
+          {"high_uj", r.high_uj}};
+}
+
+Json to_json(const Result& r) {
+  const Ledger& l = r.ledger;
+  Json domains = Json::object(), ops = Json::array();
+  for (std::size_t d = 0; d < energy::kDomains; ++d)
+    if (l.domain_uj[d])
+      domains[std::string(energy::to_string(static_cast<energy::Domain>(d)))] = *l.domain_uj[d];
+  for (const LedgerRow& row : l.rows)
+    if (row.is_op()) ops.push_back(row_json(row));
+  return {{"config", r.config},
+          {"steps", r.steps},
+          {"batch_size", r.batch},
+          {"threads", r.threads},
+          {"meter", {{"source", l.source}, {"kind", energy::to_string(l.kind)}, {"name", l.meter}}},
+          {"profile", l.calibration},
+          {"total",
+           {{"energy_uj", l.energy_uj},
+            {"low_uj", l.low_uj},
+            {"high_uj", l.high_uj},
+            {"domains_uj", domains},
+            {"seconds", l.seconds},
+            {"flops", l.flops()},
+            {"flops_matmul", l.flops_mm()}}},
+          {"steps_uj", r.step_uj},
+          {"ops", ops},
+          {"unattributed_uj", l.rows[energy::kUnattributed].energy_uj},
+          {"profiler_uj", l.rows[energy::kProfiler].energy_uj},
+          {"coverage", r.coverage()},
+          {"overhead",
+           {{"pairs", r.overhead.pairs},
+            {"percent", r.overhead.percent},
+            {"low", r.overhead.low},
+            {"high", r.overhead.high}}}};
+}
+
+std::string total_line(const Ledger& l) {
+  LedgerRow all;
+  all.energy_uj = l.energy_uj;
+  all.low_uj = l.low_uj;
+  all.high_uj = l.high_uj;
+  all.seconds = l.seconds;
+  for (const LedgerRow& row : l.rows) {
+    all.flops += row.flops;
+    all.bytes += row.bytes;
+    all.static_uj += row.static_uj;
+  }
+  return table_line("total", all, l.energy_uj);
+}
+
+std::string provenance(const Result& r) {
+  const Ledger& l = r.ledger;
+  return fmt::format(
+      "{}: {} steps of {} images, {} threads\n"
+      "energy: {} by {} ({}); shared out by profile \"{}\"\n"
+      "ops cover {:.1f} % of the time; profiling costs {:+.2f} % of a step ({:+.2f} to {:+.2f}, {} "
+      "pairs of steps)\n",
+      r.config, r.steps, r.batch, r.threads, energy::to_string(l.kind), l.meter, l.source,
+      l.calibration, 100 * r.coverage(), r.overhead.percent, r.overhead.low, r.overhead.high,
+      r.overhead.pairs);
+}
+
+void print(const Result& r, By by, Sort sort) {
+  const Ledger& l = r.ledger;
+  fmt::print("{}", table(l.rows, by, sort, l.energy_uj));
+  for (const auto& [label, row] :
+       {std::pair{"unattributed", energy::kUnattributed}, std::pair{"profiler", energy::kProfiler}})
+    fmt::print("{}", table_line(label, l.rows[row], l.energy_uj));
+  fmt::print("{}\n{}", total_line(l), provenance(r));
+}
+
+}  // namespace
+
+int profile_command(const ProfileOptions& options) {
+  const By by = by_of(options.by);
+  const Sort sort = sort_of(options.sort);
+  const Config config = options.load();
+  const energy::Calibration calibration = load_energy_profile(options.profile);
+  // Found out now if one of them cannot be written.
+  std::optional<AtomicFile> csv, html;
+  if (!options.csv.empty()) csv.emplace(options.csv);
+  if (!options.html.empty()) html.emplace(options.html);
+  const energy::MeterChoice choice = energy::open_meter();
+  const Result result = run_steps(options, config, calibration, *choice.meter);
+  if (csv) {
+    csv->write(energy::ledger_csv(result.ledger.rows));
+    csv->commit();
+  }
+  if (html) {
+    html->write(page("hgprof " + result.config, provenance(result), result.ledger));
+    html->commit();
+  }
+  if (options.json)
+    fmt::print("{}\n", to_json(result).dump());
+  else
+    print(result, by, sort);
+  return 0;
+}
+
+}  // namespace hg::prof

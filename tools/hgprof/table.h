@@ -1,0 +1,24 @@
+// Profiles as text: rows by layer, op and phase, or summed over some of them.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "energy/ledger.h"
+
+namespace hg::prof {
+
+enum class By { all, layer, op, phase };
+enum class Sort { energy, time, flops, name };
+By by_of(const std::string& name);  // "" is all
+Sort sort_of(const std::string& name);
+
+// The lines of the op rows; `layer` is a tree whose lines hold all that is inside. Shares are of
+// `total_uj`. Sums of intervals are intervals of the sums, on the safe side.
+std::string table(std::span<const energy::LedgerRow> rows, By by, Sort sort, std::int64_t total_uj);
+
+// One line of the table, for rows that are no op's.
+std::string table_line(const std::string& label, const energy::LedgerRow& row,
+                       std::int64_t total_uj);
+
+}  // namespace hg::prof

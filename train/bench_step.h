@@ -1,0 +1,23 @@
+// A configuration's training step on random data of its shape, to be timed or profiled.
+#pragma once
+
+#include "train/groups.h"
+#include "train/optimizer.h"
+
+namespace hg {
+
+class BenchStep {
+ public:
+  explicit BenchStep(const Config& config);
+
+  void operator()();  // forward, backward and update
+  std::int64_t batch() const { return input_.labels.dim(0); }
+  const nn::Vit& model() const { return model_; }
+
+ private:
+  const nn::Vit model_;
+  Optimizer optimizer_;
+  StepInput input_;
+};
+
+}  // namespace hg

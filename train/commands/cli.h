@@ -1,0 +1,47 @@
+// Command-line options that programs share. For the files with a main() alone: CLI11 is large.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "train/commands/commands.h"
+#include "train/usage_error.h"
+
+namespace hg {
+
+inline constexpr const char* kConfigHelp =
+    "TOML file, or a built-in configuration (fashion-mnist, cifar10, shapes, deit-tiny, "
+    "paper-table2-4, -8, -12)";
+
+inline void add_model_options(CLI::App& app, ModelOptions& o) {
+  app.add_option("--set", o.settings, "section.key=value on top of the configuration")
+      ->allow_extra_args(false);
+  app.add_option("--device", o.device, "cpu, cuda or auto");
+  app.add_option("--threads", o.threads, "worker threads; 0: every core");
+  app.add_option("--seed", o.seed, "seed of every random draw");
+}
+
+inline void add_json(CLI::App& app, bool& json) {
+  app.add_flag("--json", json, "print one JSON object on standard output");
+}
+inline void add_json(CLI::App& app, ModelOptions& o) { add_json(app, o.json); }
+
+// The whole of main(): errors become one line on standard error and an exit code.
+template <class Body>
+int run_program(const char* name, Body&& body) {
+  try {
+    const int code = body();
+    require(std::fflush(stdout) == 0, "standard output", "cannot write: {}", std::strerror(errno));
+    return code;
+  } catch (const UsageError& e) {
+    fmt::print(stderr, "{}: {}\n", name, e.what());
+    return 2;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "{}: {}\n", name, e.what());
+    return 1;
+  }
+}
+
+}  // namespace hg

@@ -1,0 +1,126 @@
+// hgtrain meters: every energy meter considered, and with --watch the joules of the one in use.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "energy/choice.h"
+#include "train/commands/commands.h"
+
+namespace hg {
+namespace {
+
+using energy::Counted;
+using energy::Domain;
+using energy::MeterChoice;
+using energy::Reading;
+using Json = nlohmann::ordered_json;
+
+constexpr auto kPause = std::chrono::milliseconds(20);
+
+struct Watched {
+  Reading first, last;
+  std::uint64_t faults = 0;
+
+  double seconds() const { return energy::from_ns(last.time_ns - first.time_ns).value; }
+  // The difference of one member of Counted, over the domains that the meter has.
+  std::optional<double> joules(std::size_t domain, energy::MicroJoules Counted::*part) const {
+    if (!first.domains[domain] || !last.domains[domain]) return std::nullopt;
+    return energy::to_joules((*last.domains[domain]).*part - (*first.domains[domain]).*part).value;
+  }
+  double total(energy::MicroJoules Counted::*part) const {
+    double sum = 0;
+    for (std::size_t d = 0; d < energy::kDomains; ++d) sum += joules(d, part).value_or(0);
+    return sum;
+  }
+  // Where the first reading fell into a fault its bounds were wider than the last one's.
+  double low() const { return std::min(total(&Counted::low), total(&Counted::energy)); }
+  double high() const { return std::max(total(&Counted::high), total(&Counted::energy)); }
+};
+
+Watched watch(energy::Meter& meter, double seconds) {
+  const std::uint64_t faults = meter.faults();
+  Watched watched{meter.read(), {}, 0};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  do {
+    const auto left = end - std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(std::min<std::chrono::duration<double>>(left, kPause));
+    watched.last = meter.read();
+  } while (std::chrono::steady_clock::now() < end);
+  watched.faults = meter.faults() - faults;
+  return watched;
+}
+
+std::string domain_name(std::size_t d) {
+  return std::string(energy::to_string(static_cast<Domain>(d)));
+}
+
+Json to_json(const Watched& watched) {
+  Json joules = Json::object();
+  for (std::size_t d = 0; d < energy::kDomains; ++d)
+    if (const auto j = watched.joules(d, &Counted::energy)) joules[domain_name(d)] = *j;
+  return {{"seconds", watched.seconds()},
+          {"energy_j", joules},
+          {"low_j", watched.low()},
+          {"high_j", watched.high()},
+          {"faults", watched.faults}};
+}
+
+void print_json(const MeterChoice& choice, const std::optional<Watched>& watched) {
+  Json out{{"meters", Json::array()}};
+  for (const energy::Candidate& c : choice.candidates)
+    out["meters"].push_back({{"name", c.name},
+                             {"verdict", energy::to_string(c.verdict)},
+                             {"reason", c.reason},
+                             {"enable", c.enable}});
+  if (watched) out["watch"] = to_json(*watched);
+  // Paths in reasons may hold bytes that are no UTF-8.
+  fmt::print("{}\n", out.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+void print_table(const MeterChoice& choice) {
+  constexpr const char* kRow = "{:<14} {:<9} {}\n";
+  fmt::print(kRow, "meter", "verdict", "why");
+  for (const energy::Candidate& c : choice.candidates) {
+    fmt::print(kRow, c.name, energy::to_string(c.verdict), c.reason);
+    if (!c.enable.empty()) fmt::print(kRow, "", "", "to enable it: " + c.enable);
+  }
+}
+
+void print_watched(const energy::Meter& meter, const Watched& watched) {
+  const double seconds = watched.seconds();
+  fmt::print("\n{:.2f} s of {}\n", seconds, meter.name());
+  for (std::size_t d = 0; d < energy::kDomains; ++d)
+    if (const auto j = watched.joules(d, &Counted::energy))
+      fmt::print("{:<8} {:>12.3f} J {:>10.3f} W  {}\n", domain_name(d), *j, *j / seconds,
+                 energy::to_string(meter.kind_of(static_cast<Domain>(d))));
+  fmt::print("{:<8} {:>12.3f} J, between {:.3f} and {:.3f}; {} faults\n", "together",
+             watched.total(&Counted::energy), watched.low(), watched.high(), watched.faults);
+  constexpr std::size_t kShown = 20;
+  const std::vector<energy::Fault> faults = meter.fault_list();
+  for (std::size_t i = 0; i < std::min(kShown, faults.size()); ++i)
+    fmt::print("  {:>8.3f} s  {}: {}\n",
+               energy::from_ns(faults[i].time_ns - watched.first.time_ns).value, faults[i].zone,
+               energy::to_string(faults[i].kind));
+  if (meter.faults() > kShown) fmt::print("  and {} more\n", meter.faults() - kShown);
+}
+
+}  // namespace
+
+int meters_command(const MetersOptions& options) {
+  const MeterChoice choice = energy::open_meter();
+  std::optional<Watched> watched;
+  if (options.json) {
+    if (options.watch) watched = watch(*choice.meter, *options.watch);
+    print_json(choice, watched);
+    return 0;
+  }
+  print_table(choice);
+  std::fflush(stdout);
+  if (options.watch) print_watched(*choice.meter, watch(*choice.meter, *options.watch));
+  return 0;
+}
+
+}  // namespace hg
