@@ -21,10 +21,10 @@ struct Outcome {
 };
 
 struct ChildOptions {
-  std::string program = HG_TRAIN_PROGRAM;
   std::size_t largest_file = 0;  // bytes; 0: no limit. Stands for a full disk
   std::string data;              // HG_DATA; empty: a folder without data sets
   std::string out;               // where standard output goes; empty: into Outcome
+  std::string program = HG_TRAIN_PROGRAM;
 };
 
 // A running program; killed with the object.
