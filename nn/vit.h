@@ -18,7 +18,7 @@ struct VitOptions {
   Pool pool = Pool::cls;
   double dropout = 0;
   bool qkv_bias = true;
-  AttentionOptions attention;  // the variant and its options; sizes follow from the above
+  AttentionOptions attention{};  // the variant and its options; sizes follow from the above
 
   std::int64_t patches() const { return (img_size / patch_size) * (img_size / patch_size); }
 };

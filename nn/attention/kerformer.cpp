@@ -5,7 +5,6 @@
 #include "nn/attention/positions.h"
 #include "tensor/observer.h"
 #include "tensor/ops/broadcast.h"
-#include "tensor/ops/linear.h"
 #include "tensor/ops/linear_attention.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/permute.h"
@@ -21,6 +20,14 @@ constexpr double kLowestQuery = -80;  // below, sigmoid would underflow
 constexpr double kFloor = 1e-12;
 
 using Squeeze = AttentionOptions::Squeeze;
+
+// x [.., R, C] plus b [R], or [.., R], in every column.
+Tensor add_rows(const Tensor& x, const Tensor& b) {
+  if (x.rank() == 2) return permute(add_leading(permute(x, {1, 0}), b), {1, 0});
+  const bool own = b.rank() == 2;  // each image its own
+  const Tensor rows = permute(x, own ? Shape{2, 0, 1} : Shape{0, 2, 1});
+  return permute(add_leading(rows, b), own ? Shape{1, 2, 0} : Shape{0, 2, 1});
+}
 
 }  // namespace
 
@@ -47,23 +54,29 @@ Tensor KerformerAttention::mix(const Tensor&, const Tensor& qkv, const Context&,
   return linear_attention(queries, without_heads(keys), parts[2], options_.heads, kFloor);
 }
 
+// Weights stand on the left of products, where they are read in place: they are N x N / reduction,
+// and many times larger than what they act on.
 Tensor KerformerAttention::gates(const Tensor& keys, const Tensor& softmaxed,
                                  const Tensor& ids) const {
   const Scope scope("se");
-  const Tensor squeezed = options_.squeeze == Squeeze::mean  ? mean(softmaxed, 3)
-                          : options_.squeeze == Squeeze::max ? max(softmaxed, 3)
-                                                             : mean(keys, 3);
-  const Tensor z = permute(squeezed, {0, 2, 1});  // [B, H, N]
-  if (!ids.defined()) {
-    const Tensor g = linear(linear(z, weight1_, bias1_), weight2_, bias2_);
-    return permute(sigmoid(g), {0, 2, 1});
+  const Tensor z = options_.squeeze == Squeeze::mean  ? mean(softmaxed, 3)
+                   : options_.squeeze == Squeeze::max ? max(softmaxed, 3)
+                                                      : mean(keys, 3);  // [B, N, H]
+  const std::int64_t batch = z.dim(0), n = z.dim(1), heads = z.dim(2);
+  Tensor inward = weight1_, outward = weight2_, bias = bias2_;
+  if (ids.defined()) {
+    inward = transpose(gather_rows(contiguous(transpose(weight1_)), ids));
+    outward = gather_rows(weight2_, ids);
+    bias = reshape(gather_rows(reshape(bias2_, {-1, 1}), ids), ids.shape());
   }
-  const Tensor inward = gather_rows(contiguous(transpose(weight1_)), ids);  // [N, h] or [B, N, h]
-  const Tensor outward = gather_rows(weight2_, ids);
-  const Tensor hidden = add_leading(matmul(z, inward), bias1_);             // [B, H, h]
-  const Tensor g = permute(matmul(hidden, transpose(outward)), {1, 0, 2});  // [H, B, N]
-  const Tensor bias = gather_rows(reshape(bias2_, {-1, 1}), ids);
-  return permute(sigmoid(add_leading(g, reshape(bias, ids.shape()))), {1, 2, 0});
+  if (ids.defined() && ids.rank() == 2) {                       // each image its own weights
+    const Tensor hidden = add_rows(matmul(inward, z), bias1_);  // [B, h, H]
+    return sigmoid(add_rows(matmul(outward, hidden), bias));
+  }
+  const Tensor columns = reshape(permute(z, {1, 0, 2}), {n, batch * heads});
+  const Tensor hidden = add_rows(matmul(inward, columns), bias1_);  // [h, B H]
+  const Tensor g = sigmoid(add_rows(matmul(outward, hidden), bias));
+  return permute(reshape(g, {n, batch, heads}), {1, 0, 2});
 }
 
 }  // namespace hg::nn

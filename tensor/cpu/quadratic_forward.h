@@ -18,13 +18,12 @@ struct QuadraticForward {
 
   // Buffers of one (image, head).
   struct Work {
-    Scratch<T> keys, values, bias, prior, sorted, scores, shares, parts, ones;
+    Scratch<T> keys, values, bias, prior, scores, shares, parts, ones;
     explicit Work(const QuadraticCall<T>& call, const QuadraticSizes& s, bool with_shares)
         : keys(s.components * call.packed_keys()),
           values(packed_size<T>(s.d, s.m)),
           bias(s.row()),
           prior(s.row()),
-          sorted(s.m),
           scores(s.block_rows() * s.row()),
           shares(with_shares ? s.row() : 0),
           parts(with_shares ? s.row() + 2 * s.m : 0),
@@ -83,7 +82,7 @@ struct QuadraticForward {
     } else if (call.o.map == Map::best) {
       sum = exponentiate_best(query, row, statistic);
     } else {
-      sparse(row, work.sorted, statistic);
+      sparse(row, statistic);
     }
     if (call.o.dropout > 0)
       drop(DropRule{call.o.key, call.o.dropout},
@@ -138,16 +137,16 @@ struct QuadraticForward {
     return sum;
   }
 
-  void sparse(T* row, T* sorted, T& statistic) const {
+  void sparse(T* row, T& statistic) const {
     const std::int64_t m = call.s.m;
     const P factor = ei::pset1<P>(call.scale[0]);
     map(
         m, row, [&](auto x) { return ei::pmul(x, factor); }, row);
     if (call.o.map == Map::sparsemax) {
-      statistic = sparsemax_threshold(m, row, sorted);
+      statistic = sparsemax_threshold(m, row);
       return sparsemax_weights(m, statistic, row, row);
     }
-    statistic = entmax15_threshold(m, row, sorted);
+    statistic = entmax15_threshold(m, row);
     entmax15_roots(m, statistic, row, row);
     map(
         m, row, [](auto u) { return ei::pmul(u, u); }, row);

@@ -1,21 +1,11 @@
-// Sparse replacements of softmax on one row, in place, after Martins & Astudillo (2016) and Peters,
-// Niculae & Martins (2019). Each returns its threshold, from which the backward pass finds the
-// weights again without sorting.
+// Sparse replacements of softmax on one row: sparsemax (Martins & Astudillo, 2016) and entmax of
+// order 1.5 (Peters, Niculae & Martins, 2019). Their weights follow from a threshold, which is
+// searched for in passes over the row instead of sorting it; the backward pass takes it as it is.
 #pragma once
 
 #include "tensor/cpu/vector_math.h"
 
 namespace hg::cpu {
-
-// The candidates of the support, largest first: nothing at or below `floor` can be in it.
-template <class T>
-std::int64_t sorted_candidates(std::int64_t n, const T* z, T floor, T* sorted) {
-  std::int64_t count = 0;
-  for (std::int64_t j = 0; j < n; ++j)
-    if (z[j] > floor) sorted[count++] = z[j];
-  std::sort(sorted, sorted + count, [](T a, T b) { return a > b; });
-  return count;
-}
 
 // max(z - t, 0) and, for entmax, its square
 template <class T>
@@ -32,39 +22,57 @@ void entmax15_roots(std::int64_t n, T threshold, const T* z, T* u) {
       z);
 }
 
-// With z sorted: the largest k such that 1 + k z_k > z_1 + .. + z_k gives t = (that sum - 1) / k.
-template <class T>
-T sparsemax_threshold(std::int64_t n, const T* z, T* sorted) {
-  const T top = row_max(n, z);
-  const std::int64_t count = sorted_candidates(n, z, top - 1, sorted);
-  T sum = 0, threshold = top - 1;
-  for (std::int64_t k = 1; k <= count; ++k) {
-    const T x = sorted[k - 1] - top;
-    sum += x;
-    if (1 + static_cast<T>(k) * x <= sum) break;
-    threshold = top + (sum - 1) / static_cast<T>(k);
-  }
-  return threshold;
+inline constexpr int kMostPasses = 100;
+
+// The sum of f(z) over z > t.
+template <class T, class F>
+T sum_above(std::int64_t n, const T* z, T t, F f) {
+  using P = Packet<T>;
+  const P bound = ei::pset1<P>(t), zero = splat<P>(0.0);
+  const auto value = [&](std::int64_t i, std::int64_t count) {
+    const P x = count == kLanes<T> ? ei::ploadu<P>(z + i) : load_padded(z + i, count, t);
+    return ei::pselect(ei::pcmp_lt(bound, x), P(f(x)), zero);
+  };
+  return fold(n, T{0}, value, [](auto sum, auto v) { return ei::padd(sum, v); });
 }
 
-// On x = (z - max) / 2, sorted: with mean and mean square of the first k,
-// t_k = mean - sqrt(max(0, (1 - k (square - mean^2)) / k)); the last k with t_k <= x_k holds.
-// The result is of z / 2: weights are max(z / 2 - t, 0)^2.
+// t with sum over z > t of (z - t) = 1. From max - 1, which is never above it, t rises to
+// (sum - 1) / count over what lies above until nothing more falls out (Michelot's algorithm).
 template <class T>
-T entmax15_threshold(std::int64_t n, const T* z, T* sorted) {
+T sparsemax_threshold(std::int64_t n, const T* z) {
+  using P = Packet<T>;
   const T top = row_max(n, z);
-  const std::int64_t count = sorted_candidates(n, z, top - 2, sorted);
-  T sum = 0, squares = 0, threshold = -1;
-  for (std::int64_t k = 1; k <= count; ++k) {
-    const T x = (sorted[k - 1] - top) / 2, size = static_cast<T>(k);
-    sum += x;
-    squares += x * x;
-    const T mean = sum / size, spread = size * (squares / size - mean * mean);
-    const T t = mean - std::sqrt(std::max(T{0}, (1 - spread) / size));
-    if (t > x) break;
-    threshold = t;
+  const P shift = ei::pset1<P>(top);
+  T t = -1, count = 0;  // of z - top
+  for (int pass = 0; pass < kMostPasses; ++pass) {
+    const T above = sum_above(n, z, top + t, [](P) { return splat<P>(1.0); });
+    const T sum = sum_above(n, z, top + t, [&](P x) { return ei::psub(x, shift); });
+    if (above == count) break;
+    count = above;
+    t = (sum - 1) / count;
   }
-  return threshold + top / 2;
+  return top + t;
+}
+
+// t with sum over x > t of (x - t)^2 = 1, where x = z / 2. The sum is convex and falls with t, so
+// Newton's steps from max - 1 rise towards it.
+template <class T>
+T entmax15_threshold(std::int64_t n, const T* z) {
+  using P = Packet<T>;
+  const T top = row_max(n, z);
+  const P half = splat<P>(0.5);
+  T t = -1;  // of (z - top) / 2
+  for (int pass = 0; pass < kMostPasses; ++pass) {
+    const P shift = ei::pset1<P>(top / 2 + t);
+    const auto root = [&](P x) { return ei::psub(ei::pmul(x, half), shift); };
+    const T bound = top + 2 * t;
+    const T sum = sum_above(n, z, bound, root);
+    const T squares = sum_above(n, z, bound, [&](P x) { return ei::pmul(root(x), root(x)); });
+    const T step = (squares - 1) / (2 * sum);
+    if (!(step > std::numeric_limits<T>::epsilon() / 2)) break;
+    t += step;
+  }
+  return top / 2 + t;
 }
 
 }  // namespace hg::cpu

@@ -154,6 +154,7 @@ std::uint64_t weight_flops(const QuadraticOptions& o, const Counts& c) {
     case Map::best:
       flops += (c.r - 1 + 5) * c.seen;
       break;
+    // the search for the threshold counts as sorting does
     case Map::sparsemax:  // running sum 1, test 3, subtract, max
       flops += c.sort() + 6 * c.pairs();
       break;
