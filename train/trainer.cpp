@@ -31,16 +31,17 @@ void check_phase(const Config& config, const RunState& state) {
                 config.phases.size());
 }
 
-void check_place(const Config& config, const RunState& state, std::int64_t batches) {
-  const Position& p = state.position;
+void check_place(const Config& config, const RunState* state, std::int64_t batches) {
+  if (!state) return;
+  const Position& p = state->position;
   const auto phase = config.phases.begin() + p.phase;
   std::int64_t rows = p.epoch;
   std::for_each(config.phases.begin(), phase, [&](auto& before) { rows += epochs_of(before); });
   usage_require(p.epoch <= epochs_of(*phase) && p.batch <= batches && p.rows == rows &&
-                    state.steps == p.epoch * batches + p.batch,
-                state.source,
+                    state->steps == p.epoch * batches + p.batch,
+                state->source,
                 "step {}, batch {} of epoch {}, is no place in {} epochs of {} batches",
-                state.steps, p.batch, p.epoch, epochs_of(*phase), batches);
+                state->steps, p.batch, p.epoch, epochs_of(*phase), batches);
 }
 
 // Nothing where an epoch had no such figure.
@@ -88,11 +89,8 @@ Trainer::Trainer(const Config& config, PhaseData data, const TrainerOptions& opt
       options_(options),
       position_(state ? (check_phase(config, *state), state->position) : Position{}),
       phase_(phase_at(position_.phase, state ? &state->weights : nullptr, state != nullptr)),
-      log_(open_log(options, position_)) {
-  if (state) {
-    check_place(config_, *state, phase_->batches());
-    phase_->load_moments(*state);
-  }
+      log_((check_place(config, state, phase_->batches()), open_log(options, position_))) {
+  if (state) phase_->load_moments(*state);
   counter_.start_at(position_.flops, position_.flops_matmul);
   for (const CsvRow& row : log_.rows())
     if (const auto scores = scores_of(row)) result_.scores = scores;
