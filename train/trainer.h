@@ -2,15 +2,10 @@
 // state.safetensors are whole after every epoch, and after the step at which a signal came.
 #pragma once
 
-#include <optional>
-
-#include "train/checkpoint.h"
 #include "train/csv.h"
-#include "train/evaluate.h"
 #include "train/flop_counter.h"
-#include "train/open_data.h"
+#include "train/phases/phase.h"
 #include "train/progress.h"
-#include "train/schedule.h"
 #include "train/signals.h"
 
 namespace hg {
@@ -21,37 +16,38 @@ struct TrainerOptions {
   ProgressMode progress = ProgressMode::plain;
 };
 
-struct Scores {
-  double accuracy = 0, micro_f1 = 0, macro_f1 = 0;
-};
-
 struct RunResult {
   bool interrupted = false;
-  std::optional<Scores> scores;  // of the last evaluation; none: interrupted before it
+  std::optional<Scores> scores;  // of the last evaluation; none: there was none yet
   Position position;
 };
 
 class Trainer {
  public:
-  Trainer(const Config& config, RunData data, const TrainerOptions& options);
+  Trainer(const Config& config, PhaseData data, const TrainerOptions& options);
   RunResult run();
 
  private:
+  Trainer(const Config& config, PhaseData data, const TrainerOptions& options,
+          const RunState* state);
+  std::unique_ptr<TrainingPhase> phase_at(std::int64_t index, const Safetensors* before,
+                                          bool resumed) const;
+  void run_phase();
+  void enter_next_phase();
   bool train_epoch(Progress& progress);  // false: a signal asked to stop
   void finish_epoch(Progress& progress);
   void save();
-  const PhaseConfig& phase() const { return config_.phases[0]; }
+
+  const PhaseConfig& phase_config() const;
+  std::string title() const;  // "epoch 2/5"
 
   const Config config_;
+  const PhaseData data_;
   const TrainerOptions options_;
-  nn::Vit model_;
-  Optimizer optimizer_;
-  const RunData data_;
-  Loader train_loader_, test_loader_;
-  Schedule schedule_;
   FlopCounter counter_;
   StopSignals signals_;
   Position position_;
+  std::unique_ptr<TrainingPhase> phase_;
   CsvLog log_;
   RunResult result_;
 };

@@ -94,9 +94,8 @@ void print_result(const Config& config, const RunResult& r, const std::string& f
 int train_command(const TrainOptions& options) {
   const Config config = configuration(options);
   vit_options(config);
-  usage_require(config.phases.size() == 1, "phase",
-                "{} phases are not available in this version; expected one", config.phases.size());
-  RunData data = open_both(config, config.phases[0].data);  // fails before a folder is made
+  check_phases(config);
+  PhaseData data = open_phases(config);  // fails before a folder is made
   const std::string folder = prepare_folder(options, config);
   const std::string kept = folder + "/config.toml";
   if (!options.resume || !std::filesystem::exists(kept)) write_file(kept, to_toml(config));

@@ -1,0 +1,47 @@
+#include "train/phases/supervised.h"
+
+#include "train/evaluate.h"
+#include "train/groups.h"
+
+namespace hg {
+
+SupervisedPhase::SupervisedPhase(const PhaseSetting& s, const Safetensors* before, bool resumed)
+    : loss_(s.config.loss),
+      seed_(s.seed()),
+      metadata_(before ? before->metadata : std::map<std::string, std::string>()),
+      model_(vit_options(s.config), static_cast<std::uint64_t>(s.config.run.seed)),
+      optimizer_(model_, s.phase().train),
+      train_loader_(*s.data.train, loader_options(s.config, s.phase(), Split::train, seed_)),
+      test_loader_(*s.data.test, loader_options(s.config, s.phase(), Split::test, seed_)),
+      schedule_(s.phase().train, train_loader_.batches()) {
+  if (before) take_weights(model_, *before, resumed);
+}
+
+void SupervisedPhase::start_epoch(std::int64_t epoch, std::int64_t first) {
+  train_loader_.start_epoch(epoch, first);
+}
+
+std::optional<StepReport> SupervisedPhase::step() {
+  if (!train_loader_.next(batch_)) return std::nullopt;
+  const StepInput input{batch_.images, batch_.labels, batch_.keep,
+                        loss_,         seed_,         optimizer_.steps()};
+  const Batchwise done = forward_backward(model_, input);
+  if (!optimizer_.step(done.gradients, schedule_.learning_rate(optimizer_.steps())))
+    explain_non_finite_step(model_, input);
+  return StepReport{batch_.size(), done.loss, batch_.size() * tokens_of(model_, batch_.keep),
+                    batch_.selection.unscored, batch_.selection.flops};
+}
+
+EpochReport SupervisedPhase::finish_epoch() {
+  const Evaluation e = evaluate(model_, test_loader_);
+  return {e.loss,
+          Scores{e.metrics.accuracy, e.metrics.micro_f1, e.metrics.macro_f1},
+          e.selection_flops,
+          {}};
+}
+
+void SupervisedPhase::load_moments(const RunState& state) {
+  optimizer_.load(state.moments, state.steps, state.source);
+}
+
+}  // namespace hg
