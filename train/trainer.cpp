@@ -97,17 +97,17 @@ bool Trainer::train_epoch(Progress& progress) {
   while (train_loader_.next(batch)) {
     const StepInput input{batch.images,
                           batch.labels,
-                          batch.keep,
                           config_.loss,
                           static_cast<std::uint64_t>(config_.run.seed),
-                          optimizer_.steps()};
+                          optimizer_.steps(),
+                          batch.keep};
     const Batchwise step = forward_backward(model_, input);
     if (!optimizer_.step(step.gradients, schedule_.learning_rate(optimizer_.steps())))
       explain_non_finite_step(model_, input);
     const double elapsed = static_cast<double>(now_ns() - start) * 1e-9;
     position_.epoch_loss += step.loss * static_cast<double>(batch.size());
     position_.epoch_images += batch.size();
-    position_.epoch_tokens += batch.size() * (tokens_of(model_, batch.keep));
+    position_.epoch_tokens += batch.size() * tokens_of(model_, batch.keep);
     position_.unscored_images += batch.selection.unscored;
     counter_.add(batch.selection.flops);
     position_.images += batch.size();
