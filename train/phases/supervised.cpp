@@ -23,8 +23,8 @@ void SupervisedPhase::start_epoch(std::int64_t epoch, std::int64_t first) {
 
 std::optional<StepReport> SupervisedPhase::step() {
   if (!train_loader_.next(batch_)) return std::nullopt;
-  const StepInput input{batch_.images, batch_.labels, batch_.keep,
-                        loss_,         seed_,         optimizer_.steps()};
+  const StepInput input{batch_.images, batch_.labels,      loss_,
+                        seed_,         optimizer_.steps(), batch_.keep};
   const Batchwise done = forward_backward(model_, input);
   if (!optimizer_.step(done.gradients, schedule_.learning_rate(optimizer_.steps())))
     explain_non_finite_step(model_, input);
