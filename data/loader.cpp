@@ -4,6 +4,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "tensor/backend.h"
 #include "tensor/error.h"
 #include "tensor/random.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 constexpr std::size_t kAheadBytes = std::size_t{64} << 20;
 constexpr std::size_t kMostAhead = 4;
+constexpr std::int64_t kTellNs = 5'000'000;
 
 LoaderOptions checked(const Dataset& dataset, const LoaderOptions& options) {
   require(options.batch_size > 0, "loader", "batch_size {}, expected 1 or more",
@@ -140,6 +142,7 @@ void Loader::order_items(std::int64_t epoch) {
 }
 
 bool Loader::make_batch(const Epoch& epoch, std::int64_t index, Batch& batch) {
+  if (options_.on_work) told_ns_ = backend(Device::cpu).timestamp_ns();
   order_items(epoch.number);
   const std::int64_t first = index * options_.batch_size;
   const std::int64_t n = std::min(options_.batch_size, dataset_.size() - first);
@@ -153,8 +156,17 @@ bool Loader::make_batch(const Epoch& epoch, std::int64_t index, Batch& batch) {
   for (std::int64_t slot = 0; slot < n; ++slot) {
     if (generation_ != epoch.generation) return false;
     make_item(slot, augmentation(key, batch.indices[static_cast<std::size_t>(slot)]), batch);
+    tell_work(slot + 1 == n);
   }
   return true;
+}
+
+void Loader::tell_work(bool finished) {
+  if (!options_.on_work) return;
+  const std::int64_t now = backend(Device::cpu).timestamp_ns();
+  if (!finished && now - told_ns_ < kTellNs) return;
+  options_.on_work(told_ns_, now);
+  told_ns_ = now;
 }
 
 Augmentation Loader::augmentation(std::uint64_t key, std::int64_t item) const {

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -24,6 +25,9 @@ struct LoaderOptions {
   bool drop_last = false;  // leave out a last batch that isn't full
   std::uint64_t seed = 1;
   std::optional<Normalization> normalization;  // the data set's own unless given
+  // Told what the loader's thread has worked on, in stretches of some milliseconds, on the clock of
+  // backend(Device::cpu).timestamp_ns(). Called on that thread.
+  std::function<void(std::int64_t start_ns, std::int64_t end_ns)> on_work;
 };
 
 struct Batch {
@@ -63,6 +67,7 @@ class Loader {
   bool make_batch(const Epoch& epoch, std::int64_t index, Batch& batch);
   void make_item(std::int64_t slot, const Augmentation& how, Batch& batch);
   Augmentation augmentation(std::uint64_t key, std::int64_t item) const;
+  void tell_work(bool finished);
 
   const Dataset& dataset_;
   const LoaderOptions options_;
@@ -75,6 +80,7 @@ class Loader {
   Image image_;
   CachedVector<std::int64_t> order_;
   std::int64_t ordered_epoch_ = -1;
+  std::int64_t told_ns_ = 0;  // work before this has been told
 
   std::mutex mutex_;
   std::condition_variable wake_worker_, wake_reader_;

@@ -76,6 +76,7 @@ Session::Session(Meter& meter, SessionOptions options)
   recent_.resize(kRecent);
   const MeterSample first = read();
   last_ = first.reading;
+  first_uj_ = energy_of(last_);
   attribution_.start(first);
   if (options_.sink) options_.sink->reading(first.reading);
   guard_ = std::make_unique<ObserverGuard>(profiler_);
@@ -154,12 +155,12 @@ EnergyTotal Session::cut() {
   if (!stopping_) tick(true);
   attribution_.check();
   cut_ns_ += clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
-  return {energy_of(last_), last_.time_ns};
+  return {energy_of(last_) - first_uj_, last_.time_ns};
 }
 
 EnergyTotal Session::total() const {
   const std::lock_guard lock(mutex_);
-  return {energy_of(last_), last_.time_ns};
+  return {energy_of(last_) - first_uj_, last_.time_ns};
 }
 
 Watts Session::power() const {

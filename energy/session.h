@@ -34,7 +34,7 @@ struct SessionOptions {
   ActivitySink* sink = nullptr;
 };
 
-// Energy of every domain so far, as the meter says.
+// Energy of every domain since the session began, as the meter says.
 struct EnergyTotal {
   std::int64_t energy_uj = 0;
   std::int64_t time_ns = 0;
@@ -81,6 +81,7 @@ class Session {
   double ns_per_call_ = 0;  // what noting a call costs
   std::int64_t sampler_ns_ = 0, cut_ns_ = 0;
   Reading last_;
+  std::int64_t first_uj_ = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> recent_;  // ring of (time, uJ)
   std::size_t next_recent_ = 0;
   bool stopping_ = false;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "data/dataset.h"
+#include "train/forecast.h"
 #include "train/model.h"
 #include "train/optimizer.h"
 
@@ -18,6 +19,10 @@ struct Position {
   double seconds = 0, epoch_seconds = 0;  // of the run and of this epoch
   std::uint64_t flops = 0, flops_matmul = 0, flops_before_epoch = 0;
   std::int64_t images = 0;
+  // Of the run at the end of the last epoch: epochs tile the run, and what a kill lost of the
+  // training is part of the epoch that does it again.
+  std::int64_t energy_before_epoch_uj = 0;
+  Forecast forecast;
 };
 
 void save_state(const std::string& folder, const nn::Vit& model, const Optimizer& optimizer,

@@ -43,6 +43,7 @@ struct Commands {
     app.add_option("--out", train.out, "run folder (default: runs/NAME)");
     app.add_flag("--resume", train.resume, "go on where the run in --out was");
     app.add_flag("--quiet", train.quiet, "show nothing while training");
+    app.add_flag("--trace", train.trace, "write trace.json, for Perfetto or chrome://tracing");
     app.callback([this] { chosen = [this] { return train_command(train); }; });
   }
   void add_eval(CLI::App& app) {

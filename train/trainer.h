@@ -1,5 +1,6 @@
-// Trains a model phase by phase and keeps the run folder: metrics.csv, model.safetensors and
-// state.safetensors are whole after every epoch, and after the step at which a signal came.
+// Trains a model phase by phase and keeps the run folder: metrics.csv, ledger.csv,
+// model.safetensors and state.safetensors are whole after every epoch, and after the step at which
+// a signal came or the energy budget was used up.
 #pragma once
 
 #include <optional>
@@ -10,6 +11,7 @@
 #include "train/flop_counter.h"
 #include "train/open_data.h"
 #include "train/progress.h"
+#include "train/run_energy.h"
 #include "train/schedule.h"
 #include "train/signals.h"
 
@@ -18,6 +20,8 @@ namespace hg {
 struct TrainerOptions {
   std::string folder;
   bool resume = false;
+  bool keep_energy = false;  // count what an earlier part of the run has used, also without state
+  bool trace = false;
   ProgressMode progress = ProgressMode::plain;
 };
 
@@ -25,10 +29,17 @@ struct Scores {
   double accuracy = 0, micro_f1 = 0, macro_f1 = 0;
 };
 
+enum class RunEnd { finished, interrupted, budget };
+
 struct RunResult {
-  bool interrupted = false;
-  std::optional<Scores> scores;  // of the last evaluation; none: interrupted before it
+  RunEnd end = RunEnd::finished;
+  std::optional<Scores> scores;  // of the last evaluation; none: ended before it
   Position position;
+  std::int64_t steps = 0, test_images = 0;
+  energy::Ledger energy;  // of the whole run
+  energy::Grams co2;
+  std::uint64_t faults = 0;  // of the meter
+  std::string trace_note;    // what the trace could hold; empty: none was asked for
 };
 
 class Trainer {
@@ -37,9 +48,15 @@ class Trainer {
   RunResult run();
 
  private:
-  bool train_epoch(Progress& progress);  // false: a signal asked to stop
-  void finish_epoch(Progress& progress);
+  void train(Progress& progress);
+  bool train_epoch(Progress& progress);   // false: to stop, for the reason in result_.end
+  bool finish_epoch(Progress& progress);  // the same, in the middle of evaluation
+  bool must_stop();                       // a signal came or the budget is used up
+  bool over_budget();
+  void foretell_energy();
+  ProgressFields energy_fields() const;
   void save();
+  LoaderOptions options_of(Split split);
   const PhaseConfig& phase() const { return config_.phases[0]; }
 
   const Config config_;
@@ -47,12 +64,15 @@ class Trainer {
   nn::Vit model_;
   Optimizer optimizer_;
   const RunData data_;
+  std::unique_ptr<RunEnergy> energy_;  // outlives the loaders, which report to it
   Loader train_loader_, test_loader_;
   Schedule schedule_;
   FlopCounter counter_;
   StopSignals signals_;
   Position position_;
   CsvLog log_;
+  std::vector<double> step_joules_;  // until the forecast is made
+  double last_joules_ = 0;
   RunResult result_;
 };
 

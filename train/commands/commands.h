@@ -25,7 +25,7 @@ struct ModelOptions {
 
 struct TrainOptions : ModelOptions {
   std::string out;  // run folder; empty: runs/<name>
-  bool resume = false;
+  bool resume = false, trace = false;
 };
 int train_command(const TrainOptions& options);
 
