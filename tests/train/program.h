@@ -65,7 +65,7 @@ std::vector<std::string> files_in(const std::string& folder);  // names, sorted
 void check_refused(const Outcome& outcome, int code, const std::vector<std::string>& parts,
                    const std::string& program = "hgtrain");
 
-// metrics.csv without the columns that hold times.
+// metrics.csv without the columns that hold times and energies.
 std::vector<std::vector<std::string>> timeless_metrics(const std::string& run);
 
 }  // namespace hg::testing

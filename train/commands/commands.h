@@ -52,6 +52,12 @@ struct BenchOptions : ModelOptions {
 };
 int bench_command(const BenchOptions& options);
 
+struct ReportOptions {
+  std::vector<std::string> folders;
+  std::string out;  // empty: report.html of the one run, or here
+};
+int report_command(const ReportOptions& options);
+
 struct MetersOptions {
   std::optional<double> watch;  // seconds
   bool json = false;

@@ -5,6 +5,7 @@
 #include "train/commands/commands.h"
 #include "train/energy_profile.h"
 #include "train/files.h"
+#include "train/report/page.h"
 #include "train/text.h"
 #include "train/trainer.h"
 #include "train/usage_error.h"
@@ -163,6 +164,7 @@ int train_command(const TrainOptions& options) {
   const RunResult result = trainer.run();
   const Json json = summary(config, result);
   write_file(folder + "/summary.json", json.dump(2) + "\n");
+  report::write({folder}, folder + "/report.html");
   if (options.json)
     fmt::print("{}\n", json.dump());
   else if (!options.quiet)
