@@ -70,6 +70,9 @@ Outcome Child::wait() {
           contents_of(folder_ / "stdout"), contents_of(folder_ / "stderr")};
 }
 
+const std::vector<std::string> kEarlyFiles{"config.toml", "emissions.csv", "ledger.csv",
+                                           "metrics.csv"};
+
 Arguments operator+(Arguments a, const Arguments& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;

@@ -21,10 +21,10 @@ struct Outcome {
 };
 
 struct ChildOptions {
-  std::string program = HG_TRAIN_PROGRAM;
   std::size_t largest_file = 0;  // bytes; 0: no limit. Stands for a full disk
   std::string data;              // HG_DATA; empty: a folder without data sets
   std::string out;               // where standard output goes; empty: into Outcome
+  std::string program = HG_TRAIN_PROGRAM;
 };
 
 // A running program; killed with the object.
@@ -54,6 +54,8 @@ inline Outcome hgtrain(const Arguments& arguments, const ChildOptions& options =
 Arguments tiny_train(const std::string& out, const Arguments& more = {});
 // The model of tiny_train as --set arguments.
 Arguments tiny_model();
+// What a run folder holds before its first checkpoint, sorted.
+extern const std::vector<std::string> kEarlyFiles;
 Arguments operator+(Arguments a, const Arguments& b);
 
 bool exists(const std::string& path);
