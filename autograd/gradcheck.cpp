@@ -107,7 +107,7 @@ GradcheckResult gradcheck(const TensorFunction& f, std::span<const Tensor> input
   Tensors leaves(inputs.begin(), inputs.end());
   Tape tape;
   for (const Tensor& t : leaves)
-    if (t.dtype() != DType::i64) {
+    if (is_float(t.dtype())) {
       require(t.dtype() == DType::f64, "gradcheck", "inputs must be f64, got {}", t);
       tape.watch(t);
     }

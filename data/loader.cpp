@@ -25,6 +25,7 @@ LoaderOptions checked(const Dataset& dataset, const LoaderOptions& options) {
   require(!options.drop_last || options.batch_size <= dataset.size(), "loader",
           "batch_size {}, but {} has {} images", options.batch_size, dataset.info().name,
           dataset.size());
+  if (options.select) check_selection(*options.select, options.img_size, options.img_size);
   return options;
 }
 
@@ -37,7 +38,7 @@ std::size_t batches_ahead(const LoaderOptions& o) {
   const std::size_t side = static_cast<std::size_t>(o.img_size);
   const std::size_t pixels = static_cast<std::size_t>(o.batch_size) *
                              static_cast<std::size_t>(o.in_channels) * side * side;
-  return std::clamp(kAheadBytes / (pixels * (sizeof(float) + 1)), std::size_t{1}, kMostAhead);
+  return std::clamp(kAheadBytes / (pixels * sizeof(float)), std::size_t{1}, kMostAhead);
 }
 
 std::uint64_t epoch_key(std::uint64_t seed, const char* name, std::int64_t epoch) {
@@ -54,7 +55,15 @@ Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
       batches_(batch_count(dataset, options)),
       ahead_(batches_ahead(options)),
       fit_(options.img_size, options.in_channels),
-      worker_([this] { work(); }) {}
+      pixels_(
+          Tensor::empty({1, options.in_channels, options.img_size, options.img_size}, DType::u8)),
+      selector_(options.select
+                    ? std::optional<PatchSelector>(std::in_place, *options.select, normalize_)
+                    : std::nullopt),
+      worker_([this] { work(); }) {
+  if (selector_ && options_.on_work)
+    selector_->on_op([this](bool begins) { tell_work(begins ? Telling::rest : Telling::begin); });
+}
 
 Loader::~Loader() {
   {
@@ -142,30 +151,47 @@ void Loader::order_items(std::int64_t epoch) {
 }
 
 bool Loader::make_batch(const Epoch& epoch, std::int64_t index, Batch& batch) {
-  if (options_.on_work) told_ns_ = backend(Device::cpu).timestamp_ns();
+  tell_work(Telling::begin);
   order_items(epoch.number);
   const std::int64_t first = index * options_.batch_size;
   const std::int64_t n = std::min(options_.batch_size, dataset_.size() - first);
+  const Draws draws = draws_of(epoch.number, index, n);
   batch.indices.assign(order_.begin() + first, order_.begin() + first + n);
-  batch.images = Tensor::empty({n, options_.in_channels, options_.img_size, options_.img_size});
+  if (draws.keep.defined() && options_.select->mode == PatchSelection::Mode::drop) {
+    const std::int64_t patch = options_.select->score.patch;
+    batch.keep = draws.keep;
+    batch.images = Tensor::empty({n, draws.keep.dim(1), options_.in_channels * patch * patch});
+  } else {
+    batch.images = Tensor::empty({n, options_.in_channels, options_.img_size, options_.img_size});
+  }
   batch.labels = Tensor::empty({n}, DType::i64);
   batch.boxes = Tensor::zeros({n, 4});
   batch.box_valid.assign(static_cast<std::size_t>(n), 0);
-  batch.pixels8.resize(static_cast<std::size_t>(batch.images.numel()));
-  const std::uint64_t key = epoch_key(options_.seed, "data.augment", epoch.number);
+  if (selector_) selector_->take_tally();  // of a batch that was given up
   for (std::int64_t slot = 0; slot < n; ++slot) {
     if (generation_ != epoch.generation) return false;
-    make_item(slot, augmentation(key, batch.indices[static_cast<std::size_t>(slot)]), batch);
-    tell_work(slot + 1 == n);
+    make_item(slot, draws, batch);
+    tell_work(slot + 1 == n ? Telling::rest : Telling::now_and_then);
   }
+  if (selector_) batch.selection = selector_->take_tally();
   return true;
 }
 
-void Loader::tell_work(bool finished) {
+Loader::Draws Loader::draws_of(std::int64_t epoch, std::int64_t index, std::int64_t images) const {
+  Draws draws;
+  draws.augment = epoch_key(options_.seed, "data.augment", epoch);
+  if (selector_ && filters_batch(selector_->selection(), options_.seed, epoch, index)) {
+    draws.select = selection_key(options_.seed, epoch);
+    draws.keep = Tensor::empty({images, options_.select->keep}, DType::i64);
+  }
+  return draws;
+}
+
+void Loader::tell_work(Telling what) {
   if (!options_.on_work) return;
   const std::int64_t now = backend(Device::cpu).timestamp_ns();
-  if (!finished && now - told_ns_ < kTellNs) return;
-  options_.on_work(told_ns_, now);
+  if (what == Telling::now_and_then && now - told_ns_ < kTellNs) return;
+  if (what != Telling::begin) options_.on_work(told_ns_, now);
   told_ns_ = now;
 }
 
@@ -174,14 +200,12 @@ Augmentation Loader::augmentation(std::uint64_t key, std::int64_t item) const {
   return draw_augmentation(key, item, options_.img_size, dataset_.info().mirrors);
 }
 
-void Loader::make_item(std::int64_t slot, const Augmentation& how, Batch& batch) {
+void Loader::make_item(std::int64_t slot, const Draws& draws, Batch& batch) {
   const std::int64_t item = batch.indices[static_cast<std::size_t>(slot)];
+  const Augmentation how = augmentation(draws.augment, item);
   dataset_.get(item, image_);
-  const Image& fitted = fit_(image_);
-  const std::int64_t offset = slot * static_cast<std::int64_t>(fitted.pixels.size());
-  std::uint8_t* pixels = batch.pixels8.data() + offset;
-  augment(fitted, how, pixels);
-  normalize_(pixels, fitted.plane(), batch.images.data<float>() + offset);
+  augment(fit_(image_), how, pixels_.data<std::uint8_t>());
+  write_pixels(slot, draws, batch);
   batch.labels.data<std::int64_t>()[slot] = dataset_.label(item);
   if (const Box* box = dataset_.box(item)) {
     const UnitBox placed = place_box(*box, image_.width, image_.height, options_.img_size, how);
@@ -189,6 +213,16 @@ void Loader::make_item(std::int64_t slot, const Augmentation& how, Batch& batch)
     std::copy_n(corners, 4, batch.boxes.data<float>() + 4 * slot);
     batch.box_valid[static_cast<std::size_t>(slot)] = placed.valid;
   }
+}
+
+void Loader::write_pixels(std::int64_t slot, const Draws& draws, Batch& batch) {
+  float* const out = batch.images.data<float>() + slot * (batch.images.numel() / batch.size());
+  if (!draws.keep.defined()) {
+    const auto plane = static_cast<std::size_t>(options_.img_size) * options_.img_size;
+    return normalize_(pixels_.data<std::uint8_t>(), plane, out);
+  }
+  std::int64_t* const keep = draws.keep.data<std::int64_t>() + slot * draws.keep.dim(1);
+  (*selector_)(pixels_, draws.select, batch.indices[static_cast<std::size_t>(slot)], keep, out);
 }
 
 }  // namespace hg

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "data/dataset.h"
-#include "data/transforms.h"
+#include "data/patch_select.h"
 #include "tensor/tensor.h"
 
 namespace hg {
@@ -25,18 +25,20 @@ struct LoaderOptions {
   bool drop_last = false;  // leave out a last batch that isn't full
   std::uint64_t seed = 1;
   std::optional<Normalization> normalization;  // the data set's own unless given
-  // Told what the loader's thread has worked on, in stretches of some milliseconds, on the clock of
-  // backend(Device::cpu).timestamp_ns(). Called on that thread.
+  std::optional<PatchSelection> select;        // none: every batch has all patches
+  // Told what the loader's thread has worked on, ops left out, in stretches of some milliseconds at
+  // most, on the clock of backend(Device::cpu).timestamp_ns(). Called on that thread.
   std::function<void(std::int64_t start_ns, std::int64_t end_ns)> on_work;
 };
 
 struct Batch {
-  Tensor images;                       // [B,C,H,W] f32, normalised
+  Tensor images;                       // [B,C,H,W] f32, normalised; or [B, k, C p p], see keep
+  Tensor keep;                         // [B,k] i64, the patches that were not dropped; none: all
   Tensor labels;                       // [B] i64
   Tensor boxes;                        // [B,4] f32: x0 y0 x1 y1 in 0..1; zeros where there is none
   Bytes box_valid;                     // [B] 1: there is a box and enough of it is in view
-  Bytes pixels8;                       // [B,C,H,W] the same images before normalisation
   CachedVector<std::int64_t> indices;  // [B] in the data set
+  PatchSelector::Tally selection;      // what choosing its patches took
 
   std::int64_t size() const { return static_cast<std::int64_t>(indices.size()); }
 };
@@ -65,9 +67,17 @@ class Loader {
   void order_items(std::int64_t epoch);
   // False if it was given up because another epoch was started or the loader ends.
   bool make_batch(const Epoch& epoch, std::int64_t index, Batch& batch);
-  void make_item(std::int64_t slot, const Augmentation& how, Batch& batch);
+  // What is random about a batch.
+  struct Draws {
+    std::uint64_t augment = 0, select = 0;  // keys of streams, of which each item has its part
+    Tensor keep;                            // [B,k], to be chosen; undefined: it isn't filtered
+  };
+  Draws draws_of(std::int64_t epoch, std::int64_t index, std::int64_t images) const;
+  void make_item(std::int64_t slot, const Draws& draws, Batch& batch);
+  void write_pixels(std::int64_t slot, const Draws& draws, Batch& batch);
   Augmentation augmentation(std::uint64_t key, std::int64_t item) const;
-  void tell_work(bool finished);
+  enum class Telling { begin, now_and_then, rest };
+  void tell_work(Telling what);
 
   const Dataset& dataset_;
   const LoaderOptions options_;
@@ -78,6 +88,8 @@ class Loader {
   // Of the worker alone.
   Fit fit_;
   Image image_;
+  Tensor pixels_;  // u8 [1,C,H,W] of an item, before normalisation
+  std::optional<PatchSelector> selector_;
   CachedVector<std::int64_t> order_;
   std::int64_t ordered_epoch_ = -1;
   std::int64_t told_ns_ = 0;  // work before this has been told

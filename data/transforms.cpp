@@ -119,13 +119,18 @@ void Normalizer::operator()(const std::uint8_t* pixels, std::size_t plane, float
   }
 }
 
-Tensor to_input(const Image& image, int size, int channels, const Normalization& normalization) {
-  Fit fit(size, channels);
-  const Image& fitted = fit(image);
-  const Tensor input = Tensor::empty({1, channels, size, size});
-  Normalizer(normalization.for_channels(channels))(fitted.pixels.data(), fitted.plane(),
-                                                   input.data<float>());
-  return input;
+void Normalizer::patches(const std::uint8_t* pixels, std::int64_t height, std::int64_t width,
+                         std::int64_t patch, std::span<const std::int64_t> keep, float* out) const {
+  const std::int64_t across = width / patch;
+  for (const std::int64_t i : keep) {
+    const std::uint8_t* corner = pixels + i / across * patch * width + i % across * patch;
+    for (std::size_t c = 0; c < scale_.size(); ++c, corner += height * width) {
+      const float scale = scale_[c], bias = bias_[c];
+      for (std::int64_t y = 0; y < patch; ++y)
+        out = std::transform(corner + y * width, corner + y * width + patch, out,
+                             [=](std::uint8_t v) { return scale * static_cast<float>(v) + bias; });
+    }
+  }
 }
 
 }  // namespace hg

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "data/dataset.h"
 #include "data/resize.h"
@@ -55,12 +56,16 @@ class Normalizer {
   explicit Normalizer(const Normalization& normalization);
   // pixels, out: [C,plane]
   void operator()(const std::uint8_t* pixels, std::size_t plane, float* out) const;
+  // The patches `keep` of an image [C,height,width] alone. out: [k, C p p]
+  void patches(const std::uint8_t* pixels, std::int64_t height, std::int64_t width,
+               std::int64_t patch, std::span<const std::int64_t> keep, float* out) const;
+
+  std::size_t channels() const { return scale_.size(); }
+  float scale(std::size_t c) const { return scale_[c]; }
+  float bias(std::size_t c) const { return bias_[c]; }
 
  private:
   std::vector<float> scale_, bias_;
 };
-
-// One image as a model's input [1,C,size,size], as in evaluation.
-Tensor to_input(const Image& image, int size, int channels, const Normalization& normalization);
 
 }  // namespace hg

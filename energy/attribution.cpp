@@ -10,7 +10,7 @@
 namespace hg::energy {
 namespace {
 
-constexpr std::size_t kMostOpen = 64;  // then intervals are joined: a long op is running
+constexpr std::size_t kMostOpen = 16;  // then intervals are joined: a long op is running
 constexpr double kGapMisfit = 0.5;     // nobody knows what threads did outside ops
 
 std::int64_t energy_of(const Reading& r, std::size_t d) { return r.domains[d]->energy.value; }
@@ -75,9 +75,9 @@ void Attribution::start(const MeterSample& first) {
     books_[d].high.before = high_slack_of(first_, d);
   }
   open_.clear();
-  open_.reserve(kMostOpen + 1);
-  spare_.reserve(kMostOpen + 1);
+  open_.reserve(kMostOpen);
   open_.emplace_back().begin_ns = start_ns_;
+  spare_.resize(kMostOpen - 1);
   make_room(kProfiler);
 }
 
@@ -135,11 +135,8 @@ void Attribution::boundary(const MeterSample& sample) {
   }
   open_.back().end_ns = sample.reading.time_ns;
   open_.back().end = sample;
-  Interval next;
-  if (!spare_.empty()) {
-    next = std::move(spare_.back());
-    spare_.pop_back();
-  }
+  Interval next = std::move(spare_.back());
+  spare_.pop_back();
   next.usage.assign(rows(), {});
   next.begin_ns = sample.reading.time_ns;
   open_.push_back(std::move(next));

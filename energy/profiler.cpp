@@ -23,7 +23,10 @@ struct Holder {
   std::uint64_t owner = 0;
   std::shared_ptr<ThreadLog> log;
   void release() {
-    if (log) log->abandoned.store(true, std::memory_order_release);
+    if (log) {
+      log->running_since.store(0, std::memory_order_release);  // an op that threw has no end
+      log->abandoned.store(true, std::memory_order_release);
+    }
     log.reset();
   }
   ~Holder() { release(); }

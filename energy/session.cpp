@@ -75,8 +75,7 @@ Session::Session(Meter& meter, SessionOptions options)
       ns_per_call_(measure_ns_per_call(options_.calibration.times)) {
   recent_.resize(kRecent);
   const MeterSample first = read();
-  last_ = first.reading;
-  first_uj_ = energy_of(last_);
+  first_ = last_ = first.reading;
   attribution_.start(first);
   if (options_.sink) options_.sink->reading(first.reading);
   guard_ = std::make_unique<ObserverGuard>(profiler_);
@@ -97,8 +96,10 @@ void Session::sample_until_stopped() {
   auto saved = Clock::now();
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, period, [this] { return stopping_; })) {
+    wake_.wait(lock, [this] { return stopping_ || !paused_; });
+    if (stopping_) return;
     try {
-      tick(false);
+      tick();
       sampler_ns_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
       if (!options_.save || Clock::now() - saved < save_period) continue;
       saved = Clock::now();
@@ -130,37 +131,56 @@ MeterSample Session::read() {
 }
 
 // A counter that has not moved says nothing yet: the interval goes on until it does.
-void Session::tick(bool always) {
+void Session::tick() {
   const MeterSample sample = read();
-  if (always || moved(sample.reading, last_)) {
-    attribution_.boundary(sample);
-    last_ = sample.reading;
-    if (options_.sink) options_.sink->reading(sample.reading);
-  }
-  drain();
+  if (moved(sample.reading, last_)) mark(sample);
+  attribution_.close(drain());
 }
 
-void Session::drain() {
-  const std::int64_t safe = profiler_.drain([this](std::size_t thread, const Activity& activity) {
+// An op that threw never ended; nothing runs, so all can be closed.
+void Session::close_books() {
+  rethrow_failure();
+  if (stopping_) return;
+  const std::int64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  mark(read());
+  drain();
+  attribution_.close(INT64_MAX);
+  attribution_.check();
+  cut_ns_ += clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
+}
+
+void Session::mark(const MeterSample& sample) {
+  attribution_.boundary(sample);
+  last_ = sample.reading;
+  if (options_.sink) options_.sink->reading(sample.reading);
+}
+
+std::int64_t Session::drain() {
+  return profiler_.drain([this](std::size_t thread, const Activity& activity) {
     attribution_.add(activity);
     if (options_.sink) options_.sink->activity(thread, activity, rows_);
   });
-  attribution_.close(safe);
 }
 
 EnergyTotal Session::cut() {
   const std::lock_guard lock(mutex_);
-  rethrow_failure();
-  const std::int64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-  if (!stopping_) tick(true);
-  attribution_.check();
-  cut_ns_ += clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
-  return {energy_of(last_) - first_uj_, last_.time_ns};
+  close_books();
+  return total_of_last();
+}
+
+Ledger Session::cut_ledger() {
+  const std::lock_guard lock(mutex_);
+  close_books();
+  return final_ ? *final_ : make_ledger(attribution_, rows_, provenance());
 }
 
 EnergyTotal Session::total() const {
   const std::lock_guard lock(mutex_);
-  return {energy_of(last_) - first_uj_, last_.time_ns};
+  return total_of_last();
+}
+
+EnergyTotal Session::total_of_last() const {
+  return {energy_of(last_) - energy_of(first_), last_.time_ns};
 }
 
 Watts Session::power() const {
@@ -191,19 +211,35 @@ Ledger Session::stop() {
   {
     const std::lock_guard lock(mutex_);
     if (final_) return *final_;
-    if (!stopping_ && !failure_) tick(true);
+    if (!failure_) close_books();
     stopping_ = true;
   }
   wake_.notify_all();
   if (sampler_.joinable()) sampler_.join();
   guard_.reset();
   rethrow_failure();
-  attribution_.check();
   Ledger books = ledger();
   check(books);
   if (options_.save) options_.save(books);
   final_ = std::move(books);
   return *final_;
+}
+
+void Session::pause() {
+  const std::lock_guard lock(mutex_);
+  close_books();
+  guard_.reset();
+  paused_ = true;
+}
+
+void Session::resume() {
+  {
+    const std::lock_guard lock(mutex_);
+    close_books();
+    if (!guard_ && !stopping_) guard_ = std::make_unique<ObserverGuard>(profiler_);
+    paused_ = false;
+  }
+  wake_.notify_all();
 }
 
 void Session::rethrow_failure() {

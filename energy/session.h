@@ -34,10 +34,10 @@ struct SessionOptions {
   ActivitySink* sink = nullptr;
 };
 
-// Energy of every domain since the session began, as the meter says.
+// Energy of all domains since the session began, as the meter says.
 struct EnergyTotal {
   std::int64_t energy_uj = 0;
-  std::int64_t time_ns = 0;
+  std::int64_t time_ns = 0;  // of the reading
 };
 
 class Session {
@@ -51,6 +51,7 @@ class Session {
   // Between two steps, while no op runs: reads the meter and closes the books at this moment, so
   // that a step, an epoch or a run begins and ends with an exact account.
   EnergyTotal cut();
+  Ledger cut_ledger();        // the same, with the books of this moment
   EnergyTotal total() const;  // as of the last reading
   // Mean power over about the last second.
   Watts power() const;
@@ -58,14 +59,22 @@ class Session {
   // Ends with a reading, checks that the books close and returns them. Later calls return the same.
   Ledger stop();
 
+  // Without observer and readings in between, as if there were no session; the energy of that time
+  // is nobody's. While no op runs; observers installed after this one have to be gone.
+  void pause();
+  void resume();
+
   // For work that is no op, from any thread.
   Profiler& profiler() { return profiler_; }
   const Calibration& calibration() const { return options_.calibration; }
 
  private:
   void sample_until_stopped();
-  void tick(bool always);
-  void drain();
+  void tick();         // on the sampling thread
+  void close_books();  // while no op runs; needs the lock
+  void mark(const MeterSample& sample);
+  std::int64_t drain();
+  EnergyTotal total_of_last() const;
   MeterSample read();
   void rethrow_failure();
   Provenance provenance() const;
@@ -80,11 +89,10 @@ class Session {
   Profiler profiler_;
   double ns_per_call_ = 0;  // what noting a call costs
   std::int64_t sampler_ns_ = 0, cut_ns_ = 0;
-  Reading last_;
-  std::int64_t first_uj_ = 0;
+  Reading first_, last_;
   std::vector<std::pair<std::int64_t, std::int64_t>> recent_;  // ring of (time, uJ)
   std::size_t next_recent_ = 0;
-  bool stopping_ = false;
+  bool stopping_ = false, paused_ = false;
   std::exception_ptr failure_;
   std::optional<Ledger> final_;
   std::unique_ptr<ObserverGuard> guard_;

@@ -65,10 +65,10 @@ void ChromeTrace::activity(std::size_t thread, const Activity& a, const RowTable
                     us(a.start_ns), *level));
     track.open.push_back(*level);
   }
-  put(fmt::format(
-      R"({{"ph":"X","pid":1,"tid":{},"ts":{:.3f},"dur":{:.3f},"name":{},"args":{{"flops":{},"bytes":{}}}}})",
-      thread, us(a.start_ns), static_cast<double>(a.end_ns - a.start_ns) * 1e-3, op, a.flops(),
-      a.bytes));
+  put(fmt::format(R"({{"ph":"X","pid":1,"tid":{},"ts":{:.3f},"dur":{:.3f},"name":{},)"
+                  R"("args":{{"flops":{},"bytes":{}}}}})",
+                  thread, us(a.start_ns), static_cast<double>(a.end_ns - a.start_ns) * 1e-3, op,
+                  a.flops(), a.bytes));
   track.last_ns = a.end_ns;
 }
 

@@ -9,13 +9,13 @@ Block::Block(const Builder& parent, const std::string& name, const AttentionOpti
              std::int64_t mlp_hidden)
     : name_(name),
       norm1_(parent.child(name), "norm1", attention.width),
-      attention_(parent.child(name), attention),
+      attention_(make_attention(parent.child(name), attention)),
       norm2_(parent.child(name), "norm2", attention.width),
       mlp_(parent.child(name), attention.width, mlp_hidden, attention.dropout) {}
 
-Tensor Block::operator()(const Tensor& x, const Context& context) const {
+Tensor Block::operator()(const Tensor& x, const Context& context, const Tensor& ids) const {
   const Scope scope(name_);
-  const Tensor attended = add(x, attention_(norm1_(x), context));
+  const Tensor attended = add(x, (*attention_)(norm1_(x), context, ids));
   return add(attended, mlp_(norm2_(attended), context));
 }
 

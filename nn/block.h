@@ -1,7 +1,7 @@
 // Pre-norm block: x + Attn(LN(x)), then x + MLP(LN(x)).
 #pragma once
 
-#include "nn/attention/softmax.h"
+#include "nn/attention/attention.h"
 #include "nn/mlp.h"
 #include "nn/norm.h"
 
@@ -11,12 +11,14 @@ class Block {
  public:
   Block(const Builder& parent, const std::string& name, const AttentionOptions& attention,
         std::int64_t mlp_hidden);
-  Tensor operator()(const Tensor& x, const Context& context) const;
+  // ids: the tokens' positions, as for Attention.
+  Tensor operator()(const Tensor& x, const Context& context, const Tensor& ids = {}) const;
+  const Attention& attention() const { return *attention_; }
 
  private:
   std::string name_;
   LayerNorm norm1_;
-  SoftmaxAttention attention_;
+  std::unique_ptr<Attention> attention_;
   LayerNorm norm2_;
   Mlp mlp_;
 };

@@ -3,6 +3,7 @@
 #include "tensor/observer.h"
 #include "tensor/ops/linear.h"
 #include "tensor/ops/unary.h"
+#include "tensor/ops/view.h"
 
 namespace hg::nn {
 
@@ -17,6 +18,12 @@ Linear::Linear(const Builder& parent, std::string_view name, std::int64_t in, st
 Tensor Linear::operator()(const Tensor& x) const {
   const Scope scope(name_, Scope::kLeaf);
   return bias_.defined() ? hg::linear(x, weight_, bias_) : hg::linear(x, weight_);
+}
+
+Tensor Linear::part(const Tensor& x, std::int64_t begin, std::int64_t end) const {
+  const Scope scope(name_, Scope::kLeaf);
+  const Tensor weight = slice(weight_, begin, end);
+  return bias_.defined() ? hg::linear(x, weight, slice(bias_, begin, end)) : hg::linear(x, weight);
 }
 
 Tensor Linear::with_gelu(const Tensor& x) const {

@@ -10,6 +10,7 @@ class Linear {
   Linear(const Builder& parent, std::string_view name, std::int64_t in, std::int64_t out,
          bool bias = true);
   Tensor operator()(const Tensor& x) const;
+  Tensor part(const Tensor& x, std::int64_t begin, std::int64_t end) const;  // outputs [begin, end)
   Tensor with_gelu(const Tensor& x) const;
 
  private:

@@ -12,8 +12,9 @@ std::string join(const std::string& path, std::string_view name) {
 void fill(const Tensor& t, const Init& init, RandomStream stream) {
   switch (init.kind) {
     case Init::Kind::constant:
-      std::fill_n(t.data<float>(), t.numel(), init.value);
-      return;
+      return dispatch_float(t.dtype(), "init", [&]<class T>() {
+        std::fill_n(t.data<T>(), t.numel(), static_cast<T>(init.value));
+      });
     case Init::Kind::normal:
       return fill_normal(t, stream, 0, init.value);
     case Init::Kind::uniform:
@@ -23,12 +24,21 @@ void fill(const Tensor& t, const Init& init, RandomStream stream) {
 
 }  // namespace
 
+Tensor Parameters::start(const std::string& name, const Shape& shape, const Init& init) const {
+  Tensor value = hollow_ ? Tensor::hollow_of({dtype_, shape}) : Tensor::empty(shape, dtype_);
+  if (!hollow_) fill(value, init, RandomStream(seed_, "init." + name));
+  return value;
+}
+
 Tensor Parameters::make(const std::string& name, const Shape& shape, const Init& init, bool decay) {
   require(find(name) == nullptr, "parameters", "{} is made twice", name);
-  Tensor value = hollow_ ? Tensor::hollow_of({DType::f32, shape}) : Tensor::empty(shape);
-  if (!hollow_) fill(value, init, RandomStream(seed_, "init." + name));
-  all_.push_back({name, value, decay && shape.rank() > 1});
-  return value;
+  all_.push_back({name, start(name, shape, init), decay && shape.rank() > 1});
+  return all_.back().value;
+}
+
+Tensor Parameters::make_buffer(const std::string& name, const Shape& shape, const Init& init) {
+  buffers_.push_back({name, start(name, shape, init)});
+  return buffers_.back().value;
 }
 
 const Parameter* Parameters::find(std::string_view name) const {
@@ -48,5 +58,11 @@ Builder Builder::child(std::string_view name) const { return {parameters_, join(
 Tensor Builder::make(std::string_view name, const Shape& shape, const Init& init, bool decay) {
   return parameters_.make(join(path_, name), shape, init, decay);
 }
+
+Tensor Builder::make_buffer(std::string_view name, const Shape& shape, const Init& init) {
+  return parameters_.make_buffer(join(path_, name), shape, init);
+}
+
+std::string Builder::name_of(std::string_view name) const { return join(path_, name); }
 
 }  // namespace hg::nn

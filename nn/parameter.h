@@ -25,22 +25,38 @@ struct Parameter {
   bool decay;  // weight decay applies
 };
 
+// State that no gradient reaches, but that is part of the model: it is saved and loaded.
+struct Buffer {
+  std::string name;
+  Tensor value;
+};
+
 class Parameters {
  public:
-  // With hollow, parameters have shapes only: for counting, never for computing.
-  explicit Parameters(std::uint64_t seed, bool hollow = false) : seed_(seed), hollow_(hollow) {}
+  // With hollow, parameters have shapes only: for counting, never for computing. f64 is for
+  // gradient checks.
+  explicit Parameters(std::uint64_t seed, bool hollow = false, DType dtype = DType::f32)
+      : seed_(seed), hollow_(hollow), dtype_(dtype) {}
 
   // The start values depend on seed and name alone. 1-D tensors never decay.
   Tensor make(const std::string& name, const Shape& shape, const Init& init, bool decay = true);
+  Tensor make_buffer(const std::string& name, const Shape& shape, const Init& init);
 
   const std::vector<Parameter>& all() const { return all_; }
+  const std::vector<Buffer>& buffers() const { return buffers_; }
   const Parameter* find(std::string_view name) const;
   std::int64_t count() const;  // elements of all parameters
+  std::uint64_t seed() const { return seed_; }
+  bool hollow() const { return hollow_; }
 
  private:
+  Tensor start(const std::string& name, const Shape& shape, const Init& init) const;
+
   std::uint64_t seed_;
   bool hollow_;
+  DType dtype_;
   std::vector<Parameter> all_;
+  std::vector<Buffer> buffers_;
 };
 
 // Where a layer stands while a model is built: its parameters get `path.` before their names.
@@ -50,6 +66,9 @@ class Builder {
 
   Builder child(std::string_view name) const;
   Tensor make(std::string_view name, const Shape& shape, const Init& init, bool decay = true);
+  Tensor make_buffer(std::string_view name, const Shape& shape, const Init& init);
+  const Parameters& parameters() const { return parameters_; }
+  std::string name_of(std::string_view name) const;  // with the path before it
 
  private:
   Builder(Parameters& parameters, std::string path)

@@ -19,9 +19,11 @@ PatchEmbed::PatchEmbed(const Builder& parent, std::int64_t channels, std::int64_
   bias_ = proj.make("bias", {width}, Init::constant(0));
 }
 
-Tensor PatchEmbed::operator()(const Tensor& images) const {
+Tensor PatchEmbed::operator()(const Tensor& images, const Tensor& keep) const {
   const Scope scope("patch_embed");
-  const Tensor patches = patchify(images, patch_);
+  const Tensor patches = images.rank() == 3 ? images
+                         : keep.defined()   ? patchify(images, patch_, keep)
+                                            : patchify(images, patch_);
   const Scope leaf("proj", Scope::kLeaf);
   return linear(patches, reshape(weight_, {weight_.dim(0), -1}), bias_);
 }

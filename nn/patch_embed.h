@@ -8,7 +8,9 @@ namespace hg::nn {
 class PatchEmbed {
  public:
   PatchEmbed(const Builder& parent, std::int64_t channels, std::int64_t patch, std::int64_t width);
-  Tensor operator()(const Tensor& images) const;  // [B, C, H, W] -> [B, n, E]
+  // images [B, C, H, W] -> [B, n, E]; with keep [B, k], of those patches alone -> [B, k, E].
+  // Patches [B, k, C p p] that were taken out of their images before are embedded as they are.
+  Tensor operator()(const Tensor& images, const Tensor& keep = {}) const;
 
  private:
   std::int64_t patch_;

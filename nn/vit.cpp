@@ -1,5 +1,6 @@
 #include "nn/vit.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tensor/observer.h"
@@ -21,7 +22,13 @@ const VitOptions& checked(const VitOptions& o) {
 }
 
 std::vector<Block> make_blocks(const Builder& root, const VitOptions& o) {
-  const AttentionOptions attention{o.width, o.heads, o.dim_head, o.qkv_bias, o.dropout};
+  AttentionOptions attention = o.attention;
+  attention.width = o.width;
+  attention.heads = o.heads;
+  attention.dim_head = o.dim_head;
+  attention.tokens = o.patches() + 1;
+  attention.qkv_bias = o.qkv_bias;
+  attention.dropout = o.dropout;
   const auto hidden = std::llround(o.mlp_ratio * static_cast<double>(o.width));
   std::vector<Block> blocks;
   for (std::int64_t i = 0; i < o.depth; ++i)
@@ -42,15 +49,56 @@ Vit::Vit(const VitOptions& o, std::uint64_t seed, bool hollow)
       norm_(Builder(parameters_), "norm", o.width),
       head_(Builder(parameters_), "head", o.width, o.classes) {}
 
-Tensor Vit::logits(const Tensor& images, const Context& context) const {
-  require(images.rank() == 4 && images.dim(1) == options_.channels &&
-              images.dim(2) == options_.img_size && images.dim(3) == options_.img_size,
-          "vit", "expected images [B,{0},{1},{1}], got {2}", options_.channels, options_.img_size,
-          images);
-  Tensor x = embed_tokens(patch_embed_(images), cls_token_, pos_embed_);
+void Vit::check_input(const Tensor& images, const Tensor& keep) const {
+  const VitOptions& o = options_;
+  if (keep.defined())
+    require(keep.rank() == 2 && keep.dim(0) == images.dim(0) && keep.dim(1) >= 1 &&
+                keep.dim(1) <= o.patches() && keep.dtype() == DType::i64,
+            "vit", "expected keep i64[{},1..{}], got {}", images.dim(0), o.patches(), keep);
+  if (keep.defined() && images.rank() == 3) {
+    const Shape patches{images.dim(0), keep.dim(1), o.channels * o.patch_size * o.patch_size};
+    require(images.shape() == patches, "vit", "expected kept patches {}, got {}", patches, images);
+    return;
+  }
+  require(images.rank() == 4 && images.dim(1) == o.channels && images.dim(2) == o.img_size &&
+              images.dim(3) == o.img_size,
+          "vit", "expected images [B,{0},{1},{1}], got {2}", o.channels, o.img_size, images);
+}
+
+Tensor Vit::token_ids(const Tensor& keep) const {
+  if (!keep.defined() || keep.dim(1) == options_.patches()) return {};
+  const std::int64_t k = keep.dim(1);
+  const Tensor ids = Tensor::empty({keep.dim(0), k + 1}, DType::i64);
+  const std::int64_t* from = keep.data<std::int64_t>();
+  std::int64_t* to = ids.data<std::int64_t>();
+  for (std::int64_t b = 0; b < keep.dim(0); ++b, from += k) {
+    *to++ = 0;
+    to = std::transform(from, from + k, to, [](std::int64_t patch) { return patch + 1; });
+  }
+  return ids;
+}
+
+Tensor Vit::logits(const Tensor& images, const Context& context, const Tensor& keep) const {
+  check_input(images, keep);
+  const Tensor ids = token_ids(keep);
+  Tensor x = embed_tokens(patch_embed_(images, keep), cls_token_, pos_embed_, keep);
   x = context.dropout(x, options_.dropout);
-  for (const Block& block : blocks_) x = block(x, context);
+  for (const Block& block : blocks_) x = block(x, context, ids);
   return head_(pooled(x));
+}
+
+void Vit::begin_step(std::int64_t step) const {
+  for (const Block& block : blocks_) block.attention().begin_step(step);
+}
+
+void Vit::end_step(std::span<const PassRecord> records) const {
+  for (const Block& block : blocks_) {
+    CachedVector<Tensors> passes;
+    for (const PassRecord& record : records)
+      for (const auto& [layer, values] : record.statistics)
+        if (layer == &block.attention()) passes.push_back(values);
+    if (!passes.empty()) block.attention().learn(passes);
+  }
 }
 
 // A layer norm acts on each token alone, so the class token is taken before it.

@@ -2,6 +2,8 @@
 // Parameter names are timm's.
 #pragma once
 
+#include <span>
+
 #include "nn/block.h"
 #include "nn/patch_embed.h"
 
@@ -16,6 +18,7 @@ struct VitOptions {
   Pool pool = Pool::cls;
   double dropout = 0;
   bool qkv_bias = true;
+  AttentionOptions attention{};  // the variant and its options; sizes follow from the above
 
   std::int64_t patches() const { return (img_size / patch_size) * (img_size / patch_size); }
 };
@@ -24,12 +27,24 @@ class Vit {
  public:
   Vit(const VitOptions& options, std::uint64_t seed, bool hollow = false);
 
-  Tensor logits(const Tensor& images, const Context& context) const;  // [B,C,H,W] -> [B, classes]
+  // images [B,C,H,W] -> [B, classes]. With keep i64 [B,k], indices in increasing order, only those
+  // patches enter the sequence, each at its own position; images may then be just the kept patches
+  // [B, k, C p p].
+  Tensor logits(const Tensor& images, const Context& context, const Tensor& keep = {}) const;
+
+  // Around the passes of training step `step`: what layers draw anew before it, and what they learn
+  // from `records` of its passes, in their order, after it.
+  void begin_step(std::int64_t step) const;
+  void end_step(std::span<const PassRecord> records) const;
 
   const VitOptions& options() const { return options_; }
   const Parameters& parameters() const { return parameters_; }
+  const std::vector<Block>& blocks() const { return blocks_; }
 
  private:
+  void check_input(const Tensor& images, const Tensor& keep) const;
+  // The tokens' positions [B, k+1] in the whole sequence; undefined where it is whole.
+  Tensor token_ids(const Tensor& keep) const;
   Tensor pooled(const Tensor& x) const;
 
   VitOptions options_;

@@ -1,4 +1,5 @@
-// Element types. f64 serves gradient checks and references; i64 holds labels and indices.
+// Element types. f64 serves gradient checks and references; i64 holds labels and indices, u8 the
+// pixels of images.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +10,13 @@
 
 namespace hg {
 
-enum class DType : std::uint8_t { f32, f64, i64 };
+enum class DType : std::uint8_t { f32, f64, i64, u8 };
 
-constexpr std::size_t size_of(DType t) { return t == DType::f32 ? 4 : 8; }
-constexpr bool is_float(DType t) { return t != DType::i64; }
+constexpr std::size_t size_of(DType t) { return t == DType::u8 ? 1 : t == DType::f32 ? 4 : 8; }
+constexpr bool is_float(DType t) { return t == DType::f32 || t == DType::f64; }
 constexpr std::string_view to_string(DType t) {
-  return t == DType::f32 ? "f32" : t == DType::f64 ? "f64" : "i64";
+  constexpr std::string_view kNames[] = {"f32", "f64", "i64", "u8"};
+  return kNames[static_cast<int>(t)];
 }
 
 template <class T>
@@ -31,11 +33,15 @@ template <>
 constexpr DType dtype_of<std::int64_t>() {
   return DType::i64;
 }
+template <>
+constexpr DType dtype_of<std::uint8_t>() {
+  return DType::u8;
+}
 
 // Calls f.operator()<float>() or f.operator()<double>().
 template <class F>
 decltype(auto) dispatch_float(DType t, std::string_view who, F&& f) {
-  require(is_float(t), who, "expected f32 or f64, got i64");
+  require(is_float(t), who, "expected f32 or f64, got {}", to_string(t));
   if (t == DType::f32) return f.template operator()<float>();
   return f.template operator()<double>();
 }
@@ -45,6 +51,7 @@ template <class F>
 decltype(auto) dispatch_any(DType t, F&& f) {
   if (t == DType::f32) return f.template operator()<float>();
   if (t == DType::f64) return f.template operator()<double>();
+  if (t == DType::u8) return f.template operator()<std::uint8_t>();
   return f.template operator()<std::int64_t>();
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <thread>
 
 namespace hg {
 namespace {
@@ -55,6 +56,14 @@ ScopeTable& scope_table() {
 
 const ScopePath kRoot{};
 std::atomic<ObserverGuard*> innermost{nullptr};
+std::atomic<int> visitors{0};  // calls of observers under way
+
+struct Visit {
+  Visit() { visitors.fetch_add(1); }
+  ~Visit() { visitors.fetch_sub(1); }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+};
 
 thread_local Phase phase = Phase::forward;
 thread_local const ScopePath* scope = &kRoot;
@@ -92,19 +101,24 @@ Scope::Scope(std::string_view name, Leaf) : previous_(scope) {
 Scope::Scope(const ScopePath* path) : previous_(scope) { scope = path; }
 Scope::~Scope() { scope = previous_; }
 
-ObserverGuard::ObserverGuard(Observer& observer)
-    : observer_(observer), outer_(innermost.load(std::memory_order_relaxed)) {
-  innermost.store(this, std::memory_order_release);
+ObserverGuard::ObserverGuard(Observer& observer) : observer_(observer), outer_(innermost.load()) {
+  innermost.store(this);
 }
-ObserverGuard::~ObserverGuard() { innermost.store(outer_, std::memory_order_release); }
+// Who has come in before the store may still be with the observer; who comes later finds the outer.
+ObserverGuard::~ObserverGuard() {
+  innermost.store(outer_);
+  while (visitors.load() != 0) std::this_thread::yield();
+}
 
 void notify_begin(const OpCall& call) {
-  for (auto* g = innermost.load(std::memory_order_acquire); g; g = g->outer_)
-    g->observer_.op_begin(call);
+  if (!innermost.load(std::memory_order_relaxed)) return;
+  const Visit visit;
+  for (auto* g = innermost.load(); g; g = g->outer_) g->observer_.op_begin(call);
 }
 void notify_end(const OpCall& call) {
-  for (auto* g = innermost.load(std::memory_order_acquire); g; g = g->outer_)
-    g->observer_.op_end(call);
+  if (!innermost.load(std::memory_order_relaxed)) return;
+  const Visit visit;
+  for (auto* g = innermost.load(); g; g = g->outer_) g->observer_.op_end(call);
 }
 
 Recorder* current_recorder() { return recorder; }

@@ -65,8 +65,9 @@ class Observer {
   virtual void op_end(const OpCall&) {}
 };
 
-// Installs an observer while alive. Observers are added and removed in nested order, by one thread,
-// while no op runs.
+// Installs an observer while alive. Observers are added and removed in nested order, by one thread.
+// Other threads (a loader's) may run ops meanwhile: an observer may see the end of a call whose
+// begin it missed, and no call once its guard is gone.
 class ObserverGuard {
  public:
   explicit ObserverGuard(Observer& observer);

@@ -11,12 +11,12 @@ namespace {
 Tensor stored(const SampleInput& input, DType dtype, RandomStream& stream) {
   Shape shape = input.shape;
   if (input.transposed) std::swap(shape[shape.rank() - 1], shape[shape.rank() - 2]);
-  if (input.kind == SampleInput::Kind::integers) {
+  if (input.kind != SampleInput::Kind::uniform) {
     Tensor t = Tensor::empty(shape, DType::i64);
     for (std::int64_t i = 0; i < t.numel(); ++i)
       t.data<std::int64_t>()[i] =
           static_cast<std::int64_t>(std::floor(stream.uniform() * input.high));
-    return t;
+    return input.kind == SampleInput::Kind::pixels ? t.to(DType::u8) : t;
   }
   Tensor t = Tensor::empty(shape, dtype);
   dispatch_float(dtype, "sample", [&]<class T>() {

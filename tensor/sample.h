@@ -13,11 +13,11 @@ namespace hg {
 class Op;
 
 struct SampleInput {
-  enum class Kind { uniform, integers };
+  enum class Kind { uniform, integers, pixels };
 
   Shape shape;
   Kind kind = Kind::uniform;
-  double low = -1, high = 1;  // uniform in [low, high), or integers low .. high-1
+  double low = -1, high = 1;  // uniform in [low, high), or integers low .. high-1 (pixels: u8)
   bool transposed = false;    // `shape`, but stored with the last two axes swapped
 
   static SampleInput uniform(const Shape& shape, double low = -1, double high = 1) {
@@ -25,6 +25,9 @@ struct SampleInput {
   }
   static SampleInput integers(const Shape& shape, std::int64_t end) {
     return {shape, Kind::integers, 0, static_cast<double>(end), false};
+  }
+  static SampleInput pixels(const Shape& shape, std::int64_t end = 256) {
+    return {shape, Kind::pixels, 0, static_cast<double>(end), false};
   }
   static SampleInput transposed_view(const Shape& shape) {
     return {shape, Kind::uniform, -1, 1, true};

@@ -73,6 +73,7 @@ Tensor Tensor::of(const Shape& shape, std::span<const T> values) {
 template Tensor Tensor::of<float>(const Shape&, std::span<const float>);
 template Tensor Tensor::of<double>(const Shape&, std::span<const double>);
 template Tensor Tensor::of<std::int64_t>(const Shape&, std::span<const std::int64_t>);
+template Tensor Tensor::of<std::uint8_t>(const Shape&, std::span<const std::uint8_t>);
 
 bool Tensor::contiguous() const {
   std::int64_t step = 1;
@@ -97,6 +98,7 @@ T Tensor::item() const {
 template float Tensor::item<float>() const;
 template double Tensor::item<double>() const;
 template std::int64_t Tensor::item<std::int64_t>() const;
+template std::uint8_t Tensor::item<std::uint8_t>() const;
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
@@ -111,6 +113,7 @@ std::vector<T> Tensor::to_vector() const {
 template std::vector<float> Tensor::to_vector<float>() const;
 template std::vector<double> Tensor::to_vector<double>() const;
 template std::vector<std::int64_t> Tensor::to_vector<std::int64_t>() const;
+template std::vector<std::uint8_t> Tensor::to_vector<std::uint8_t>() const;
 
 Tensor Tensor::clone() const {
   if (!contiguous())

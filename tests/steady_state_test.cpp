@@ -15,15 +15,22 @@
 #include "tensor/ops/attention.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/concat.h"
+#include "tensor/ops/cos_features.h"
 #include "tensor/ops/cross_entropy.h"
 #include "tensor/ops/dropout.h"
+#include "tensor/ops/favor_features.h"
 #include "tensor/ops/gather.h"
+#include "tensor/ops/key_update.h"
 #include "tensor/ops/layer_norm.h"
 #include "tensor/ops/linear.h"
+#include "tensor/ops/linear_attention.h"
+#include "tensor/ops/matmul.h"
 #include "tensor/ops/optimizer.h"
 #include "tensor/ops/patchify.h"
 #include "tensor/ops/permute.h"
+#include "tensor/ops/quadratic_attention.h"
 #include "tensor/ops/reduce.h"
+#include "tensor/ops/scale_axes.h"
 #include "tensor/ops/softmax.h"
 #include "tensor/ops/unary.h"
 #include "tensor/ops/view.h"
@@ -107,13 +114,33 @@ Tensor concat_layer(const Parameters&, const Tensor& x) {
   const Tensors parts = split(x, {10, 33, 34}, 0);  // the last one gets no gradient
   return concat({square(parts[1]), parts[0], slice(x, 5, 39)}, 0);
 }
+Tensor attention_layer(const Parameters& p, const Tensor& x) {
+  const Tensor qkv = reshape(slice(x, 0, 75), {5, 10, 1500});  // 5 heads of 100
+  const Tensor prior = reshape(slice(p.bias, 0, 1), {5, 10, 10, 2});
+  const QuadraticOptions options{.heads = 5,
+                                 .extra_keys = 1,
+                                 .score = QuadraticOptions::Score::rbf,
+                                 .prior = QuadraticOptions::Prior::clipped};
+  const Tensors inputs{qkv, key_update({.heads = 5}, qkv, {}), prior};
+  const Tensor mixed = quadratic_attention(options, inputs)[0];
+  const Tensors parts = split(qkv, {500, 500, 500}, 2);
+  const Tensor omega = reshape(slice(p.bias, 1, 2), {100, 10});
+  const Tensor products = matmul(reshape(parts[1], {5, 10, 5, 100}), omega);
+  const Tensor keys = favor_features(parts[1], products, ops::FavorFeatures::Shift::sequence);
+  const Tensor queries = elu1(reshape(products, {5, 10, 50}));
+  const Tensor linear = linear_attention(queries, keys, mixed, 5, 1e-6);
+  const Tensor scaled =
+      scale_axes(reshape(cos_features(linear, {}, 5, 10), {50, 1, 1000}), slice(p.bias, 2, 3), 1);
+  return concat({reshape(scaled, {50, 1000}), slice(x, 50, 77)}, 0);
+}
 constexpr struct {
   const char* name;
   Tensor (*run)(const Parameters&, const Tensor&);
 } kLayers[] = {{"elementwise", elementwise_layer},
                {"softmax", softmax_layer},
                {"permute", permute_layer},
-               {"concat", concat_layer}};
+               {"concat", concat_layer},
+               {"attention", attention_layer}};
 
 Tensor forward(const Parameters& p, Tensor x) {
   const Scope net("net");

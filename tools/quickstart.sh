@@ -16,7 +16,7 @@ fi
 
 generator=()
 command -v ninja >/dev/null && generator=(-G Ninja)
-cmake --preset cpu "${generator[@]}" >/dev/null
+cmake --preset cpu "${generator[@]}" -DHG_PCH=ON >/dev/null
 cmake --build --preset cpu --parallel "$(nproc)" --target hgtrain | tail -n 1
 
 build/cpu/train/hgtrain train "$config"

@@ -15,7 +15,7 @@ for preset in "${presets[@]}"; do
   echo "== $preset"
   target=()
   [[ $preset == tsan ]] && target=(--target threads data_threads)
-  cmake --preset "$preset" "${generator[@]}" >/dev/null
+  cmake --preset "$preset" "${generator[@]}" -DHG_PCH=ON >/dev/null
   cmake --build --preset "$preset" --parallel "$(nproc)" "${target[@]}" >"build/$preset/build.log" ||
     { cat "build/$preset/build.log" && exit 1; }
   ctest --preset "$preset" --parallel "$(nproc)" --progress

@@ -2,22 +2,40 @@
 
 #include "tensor/random.h"
 #include "train/model.h"
+#include "train/selection.h"
 
 namespace hg {
 namespace {
 
+Tensor random_choice(const Config& config, std::int64_t batch, std::int64_t kept) {
+  const std::vector<double> equal(static_cast<std::size_t>(patches_of(config.model)), 1.0);
+  const Tensor keep = Tensor::empty({batch, kept}, DType::i64);
+  const std::uint64_t key = selection_key(static_cast<std::uint64_t>(config.run.seed), 0);
+  PatchChooser chooser;
+  for (std::int64_t i = 0; i < batch; ++i)
+    chooser.draw(equal, key, static_cast<std::uint64_t>(i),
+                 {keep.data<std::int64_t>() + i * kept, static_cast<std::size_t>(kept)});
+  return keep;
+}
+
+// With patches that are dropped, a step that drops them.
 StepInput random_batch(const Config& config) {
   const ModelConfig& m = config.model;
   RandomStream stream(static_cast<std::uint64_t>(config.run.seed), "bench");
   StepInput input;
   const std::int64_t batch = config.phases[0].train.batch_size;
-  input.images = Tensor::empty({batch, m.in_channels, m.img_size, m.img_size});
+  Shape shape{batch, m.in_channels, m.img_size, m.img_size};
+  if (const auto kept = dropped_to(config)) {  // as the loader hands them over
+    input.keep = random_choice(config, batch, *kept);
+    shape = {batch, *kept, m.in_channels * m.patch_size * m.patch_size};
+  }
+  input.images = Tensor::empty(shape);
   fill_normal(input.images, stream, 0, 1);
   input.labels = Tensor::empty({batch}, DType::i64);
   for (std::int64_t i = 0; i < batch; ++i)
     input.labels.data<std::int64_t>()[i] =
         static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(m.num_classes)));
-  input.label_smoothing = config.loss.label_smoothing;
+  input.loss = config.loss;
   return input;
 }
 

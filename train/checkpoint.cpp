@@ -21,6 +21,8 @@ void visit(Position& p, std::int64_t& optimizer_steps, Field field) {
   field("rows", p.rows);
   field("images", p.images);
   field("epoch_images", p.epoch_images);
+  field("epoch_tokens", p.epoch_tokens);
+  field("unscored_images", p.unscored_images);
   field("flops", p.flops);
   field("flops_matmul", p.flops_matmul);
   field("flops_before_epoch", p.flops_before_epoch);
@@ -59,8 +61,9 @@ struct Reader {
 };
 
 void check_position(const Position& p, std::int64_t steps, const std::string& source) {
-  for (const std::int64_t v : {p.phase, p.epoch, p.batch, p.rows, p.images, p.epoch_images,
-                               p.energy_before_epoch_uj, p.forecast.step, steps})
+  for (const std::int64_t v :
+       {p.phase, p.epoch, p.batch, p.rows, p.images, p.epoch_images, p.epoch_tokens,
+        p.unscored_images, p.energy_before_epoch_uj, p.forecast.step, steps})
     usage_require(v >= 0, source, "a negative count in its metadata");
 }
 

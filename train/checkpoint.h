@@ -15,10 +15,11 @@ struct Position {
   std::int64_t phase = 0, epoch = 0, batch = 0;  // the next batch to train on
   std::int64_t rows = 0;                         // of metrics.csv
   double epoch_loss = 0;                         // sums over the epoch so far
-  std::int64_t epoch_images = 0;
+  std::int64_t epoch_images = 0, epoch_tokens = 0;
   double seconds = 0, epoch_seconds = 0;  // of the run and of this epoch
   std::uint64_t flops = 0, flops_matmul = 0, flops_before_epoch = 0;
   std::int64_t images = 0;
+  std::int64_t unscored_images = 0;  // whose patches were not chosen by score, for want of one
   // Of the run at the end of the last epoch: epochs tile the run, and what a kill lost of the
   // training is part of the epoch that does it again.
   std::int64_t energy_before_epoch_uj = 0;

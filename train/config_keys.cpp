@@ -126,10 +126,15 @@ void check_value(const Check& check, const std::string& value, const std::string
     usage_require(check.valid(value), who, "expected {}, got \"{}\"", check.expected,
                   printable(value));
   const std::vector<std::string_view> names = words(check.choices);
-  if (!names.empty())
-    usage_require(std::find(names.begin(), names.end(), value) != names.end(), who,
-                  "expected {} {}, got \"{}\"", names.size() > 1 ? "one of" : "only",
-                  fmt::join(names, ", "), printable(value));
+  if (names.empty() || std::find(names.begin(), names.end(), value) != names.end()) return;
+  constexpr std::size_t kSeenAtAGlance = 6;  // of a longer list, the nearest name is pointed out
+  const std::string hint =
+      names.size() <= kSeenAtAGlance
+          ? ""
+          : fmt::format("; did you mean \"{}\"?",
+                        nearest(value, std::vector<std::string>(names.begin(), names.end())));
+  usage_fail(who, "expected {} {}, got \"{}\"{}", names.size() > 1 ? "one of" : "only",
+             fmt::join(names, ", "), printable(value), hint);
 }
 
 void check_value(const Check&, CountOrFraction value, const std::string& who) {

@@ -104,6 +104,24 @@ void check_selection(const Config& c, const Origins& origins) {
   const std::int64_t kept = c.select.top_k.of(patches);
   usage_require(kept >= 1 && kept <= patches, origins.who("select.top_k"),
                 "expected 1 to {} patches, got {}", patches, kept);
+  usage_require(c.model.in_channels == 1 || c.model.in_channels == 3,
+                origins.who("select.heuristic"),
+                "expected \"none\" with model.in_channels = {}: patches are scored in gray or RGB",
+                c.model.in_channels);
+  usage_require(c.select.heuristic != "variance" || c.model.patch_size >= 2,
+                origins.who("select.heuristic"),
+                "expected another than \"variance\" with model.patch_size = 1: a pixel has none");
+  const bool fine = c.select.bins == 256;
+  usage_require(fine || c.select.bins == 32, origins.who("select.bins"),
+                "expected 256 or 32, got {}", c.select.bins);
+  usage_require(fine || (c.select.heuristic == "entropy" && c.select.form != "ref"),
+                origins.who("select.bins"),
+                "expected 256 with select.heuristic = \"{}\" in form \"{}\", which has no bins, "
+                "got {}",
+                c.select.heuristic, c.select.form, c.select.bins);
+  usage_require(fine || c.model.patch_size <= 8, origins.who("select.bins"),
+                "expected 256 with model.patch_size = {}, got {}", c.model.patch_size,
+                c.select.bins);
 }
 
 void check_phase(const Config& c, std::size_t index, const Origins& origins) {

@@ -14,6 +14,7 @@ struct Evaluation {
   double loss = 0;
   ConfusionMatrix confusion;
   Metrics metrics;
+  std::uint64_t selection_flops = 0;  // of choosing patches, in the loader's thread
 };
 // Asks `stop` before each batch; none: it said yes.
 std::optional<Evaluation> evaluate(const nn::Vit& model, Loader& loader,

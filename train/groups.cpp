@@ -9,8 +9,8 @@
 #include "autograd/tape.h"
 #include "tensor/backend.h"
 #include "tensor/cpu/parallel.h"
-#include "tensor/ops/cross_entropy.h"
 #include "tensor/ops/view.h"
+#include "train/loss.h"
 #include "train/non_finite.h"
 
 namespace hg {
@@ -37,14 +37,21 @@ RandomStream dropout_stream(const StepInput& input, std::int64_t group) {
   return stream;
 }
 
+Tensor part_of(const Tensor& whole, const GroupPlan& plan, std::int64_t g) {
+  return whole.defined() ? slice(whole, plan.begin(g), plan.end(g)) : Tensor();
+}
+
+GroupPlan plan_of(const nn::Vit& model, const StepInput& input) {
+  return plan_groups(model, input.labels.dim(0), tokens_of(model, input.keep));
+}
+
 Tensor group_loss(const nn::Vit& model, const StepInput& input, const GroupPlan& plan,
-                  std::int64_t g) {
+                  std::int64_t g, nn::PassRecord& record) {
   RandomStream stream = dropout_stream(input, g);
-  const Tensor images = slice(input.images, plan.begin(g), plan.end(g));
-  const Tensor labels = slice(input.labels, plan.begin(g), plan.end(g));
-  const Tensor logits = model.logits(images, {&stream});
-  const Scope scope("loss");
-  return cross_entropy(logits, labels, input.label_smoothing, plan.batch);
+  record = record_for(input.loss);
+  const Tensor logits = model.logits(part_of(input.images, plan, g), {&stream, &record},
+                                     part_of(input.keep, plan, g));
+  return training_loss(logits, part_of(input.labels, plan, g), record, input.loss, plan.batch);
 }
 
 // One gradient per parameter, undefined where none arrived; empty for a worker without a group.
@@ -58,11 +65,14 @@ Tensors in_order_of_parameters(const nn::Vit& model, const Gradients& sums) {
 
 }  // namespace
 
-GroupPlan plan_groups(const nn::Vit& model, std::int64_t batch) {
+std::int64_t tokens_of(const nn::Vit& model, const Tensor& keep) {
+  return (keep.defined() ? keep.dim(1) : model.options().patches()) + 1;
+}
+
+GroupPlan plan_groups(const nn::Vit& model, std::int64_t batch, std::int64_t tokens) {
   GroupPlan plan;
   plan.batch = batch;
   plan.workers = static_cast<int>(std::clamp<std::int64_t>(batch, 1, cpu::threads()));
-  const std::int64_t tokens = model.options().patches() + 1;
   const std::int64_t wanted = std::max<std::int64_t>(
       {1, kTokensInCache / tokens, model.parameters().count() / (kParametersPerToken * tokens)});
   const std::int64_t share = std::max<std::int64_t>(1, ceil_div(batch, plan.workers));
@@ -92,43 +102,47 @@ void for_each_group(const GroupPlan& plan,
 }
 
 Batchwise forward_backward(const nn::Vit& model, const StepInput& input) {
-  const GroupPlan plan = plan_groups(model, input.labels.dim(0));
+  const GroupPlan plan = plan_of(model, input);
   const auto workers = static_cast<std::size_t>(plan.workers);
   std::vector<double> losses(workers, 0.0);
+  model.begin_step(input.step);
+  CachedVector<nn::PassRecord> records(static_cast<std::size_t>(plan.groups));
   std::vector<Gradients> sums(workers);
   for_each_group(plan, [&](int worker, std::int64_t g) {
     Tape tape;
     for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
-    const Tensor loss = group_loss(model, input, plan, g);
+    const Tensor loss = group_loss(model, input, plan, g, records[static_cast<std::size_t>(g)]);
     losses[static_cast<std::size_t>(worker)] += loss.item<float>();
     tape.backward_into(sums[static_cast<std::size_t>(worker)], loss);
   });
   Batchwise result;
   for (const double loss : losses) result.loss += loss;
   if (!std::isfinite(result.loss)) explain_non_finite_step(model, input);
+  model.end_step(records);
   for (const Gradients& worker : sums)
     if (!worker.empty()) result.gradients.push_back(in_order_of_parameters(model, worker));
   return result;
 }
 
 void explain_non_finite_step(const nn::Vit& model, const StepInput& input) {
-  const GroupPlan plan = plan_groups(model, input.labels.dim(0));
+  const GroupPlan plan = plan_of(model, input);
   explain_non_finite(model, [&] {
     for (std::int64_t g = 0; g < plan.groups; ++g) {
       Tape tape;
       for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
-      tape.backward(group_loss(model, input, plan, g));
+      nn::PassRecord record;
+      tape.backward(group_loss(model, input, plan, g, record));
     }
   });
 }
 
-Tensor evaluate_logits(const nn::Vit& model, const Tensor& images) {
+Tensor evaluate_logits(const nn::Vit& model, const Tensor& images, const Tensor& keep) {
   const PhaseScope phase(Phase::eval);
   const std::int64_t classes = model.options().classes;
   const Tensor logits = Tensor::empty({images.dim(0), classes});
-  const GroupPlan plan = plan_groups(model, images.dim(0));
+  const GroupPlan plan = plan_groups(model, images.dim(0), tokens_of(model, keep));
   for_each_group(plan, [&](int, std::int64_t g) {
-    const Tensor part = model.logits(slice(images, plan.begin(g), plan.end(g)), {});
+    const Tensor part = model.logits(part_of(images, plan, g), {}, part_of(keep, plan, g));
     backend(Device::cpu)
         .copy(logits.data<float>() + plan.begin(g) * classes, part.raw(), part.bytes());
   });

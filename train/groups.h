@@ -5,8 +5,12 @@
 #include <functional>
 
 #include "nn/vit.h"
+#include "train/config.h"
 
 namespace hg {
+
+// A sequence's length, where the patches of `keep` are kept.
+std::int64_t tokens_of(const nn::Vit& model, const Tensor& keep);
 
 // Groups of a batch and who works on them; a pure function of sizes and threads, so that sums are
 // always formed in the same order.
@@ -17,7 +21,7 @@ struct GroupPlan {
   std::int64_t begin(std::int64_t g) const { return g * batch / groups; }
   std::int64_t end(std::int64_t g) const { return begin(g + 1); }
 };
-GroupPlan plan_groups(const nn::Vit& model, std::int64_t batch);
+GroupPlan plan_groups(const nn::Vit& model, std::int64_t batch, std::int64_t tokens);
 
 // body(worker, group) for every group; worker w takes groups w, w + workers, ... in this order.
 void for_each_group(const GroupPlan& plan,
@@ -29,14 +33,15 @@ struct Batchwise {
 };
 
 struct StepInput {
-  Tensor images, labels;  // [B,C,H,W], [B]
-  double label_smoothing = 0;
+  Tensor images, labels;  // [B,C,H,W] or kept patches [B, k, C p p]; [B]
+  Tensor keep;            // [B,k]; undefined: all patches
+  LossConfig loss;
   std::uint64_t seed = 0;  // of dropout
   std::int64_t step = 0;
 };
 
-// Loss and gradients of a batch. A loss that is not finite throws, naming the first op and layer
-// that produced such a value.
+// Loss and gradients of a batch; what layers learn from it without a gradient, they have learnt. A
+// loss that is not finite throws, naming the first op and layer that produced such a value.
 Batchwise forward_backward(const nn::Vit& model, const StepInput& input);
 
 // Repeats the step of a loss or gradient that is not finite and throws, naming the first op, of
@@ -44,6 +49,6 @@ Batchwise forward_backward(const nn::Vit& model, const StepInput& input);
 [[noreturn]] void explain_non_finite_step(const nn::Vit& model, const StepInput& input);
 
 // Logits [B, classes] without recording, in phase eval.
-Tensor evaluate_logits(const nn::Vit& model, const Tensor& images);
+Tensor evaluate_logits(const nn::Vit& model, const Tensor& images, const Tensor& keep = {});
 
 }  // namespace hg

@@ -65,7 +65,8 @@ struct Commands {
   void add_forward(CLI::App& app) {
     add_config(app, forward);
     app.add_option("--weights", forward.weights, "weights (safetensors, timm's names)")->required();
-    app.add_option("--input", forward.input, "images [B,C,H,W] and optionally labels [B]")
+    app.add_option("--input", forward.input,
+                   "images [B,C,H,W] and optionally labels [B], keep [B,k]")
         ->required();
     app.add_option("--output", forward.output, "file to write: logits, loss, grad.*")->required();
     app.callback([this] { chosen = [this] { return forward_command(forward); }; });

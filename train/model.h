@@ -10,10 +10,10 @@ namespace hg {
 // Throws UsageError for a setting that this program cannot train yet.
 nn::VitOptions vit_options(const Config& config);
 
-// Copies every parameter from the file. Throws UsageError, naming file, tensor and shapes, if one
-// is missing, of another shape, not finite, or unknown to the model.
+// Copies every parameter and buffer from the file. Throws UsageError, naming file, tensor and
+// shapes, if one is missing, of another shape, not finite, or unknown to the model.
 void load_weights(const nn::Vit& model, const Safetensors& file, const std::string& source);
 
-NamedTensors weights_of(const nn::Vit& model);
+NamedTensors weights_of(const nn::Vit& model);  // parameters, then buffers
 
 }  // namespace hg

@@ -2,6 +2,7 @@
 
 #include <future>
 
+#include "train/selection.h"
 #include "train/usage_error.h"
 
 namespace hg {
@@ -43,6 +44,7 @@ LoaderOptions loader_options(const Config& config, const PhaseConfig& phase, Spl
   options.augment = train && phase.data.augment;
   options.shuffle = train;
   options.seed = static_cast<std::uint64_t>(config.run.seed);
+  options.select = patch_selection(config, split);
   return options;
 }
 

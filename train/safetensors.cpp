@@ -188,6 +188,7 @@ Tensor make_tensor(const Entry& entry, std::string_view data) {
 }
 
 const char* name_of(DType dtype) {
+  require(dtype != DType::u8, "safetensors", "u8 tensors are not written");
   return dtype == DType::f32 ? "F32" : dtype == DType::f64 ? "F64" : "I64";
 }
 

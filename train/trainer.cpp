@@ -127,14 +127,21 @@ bool Trainer::train_epoch(Progress& progress) {
   Batch batch;
   train_loader_.start_epoch(position_.epoch, position_.batch);
   while (train_loader_.next(batch)) {
-    const StepInput input{batch.images, batch.labels, config_.loss.label_smoothing,
-                          static_cast<std::uint64_t>(config_.run.seed), optimizer_.steps()};
+    const StepInput input{batch.images,
+                          batch.labels,
+                          batch.keep,
+                          config_.loss,
+                          static_cast<std::uint64_t>(config_.run.seed),
+                          optimizer_.steps()};
     const Batchwise step = forward_backward(model_, input);
     if (!optimizer_.step(step.gradients, schedule_.learning_rate(optimizer_.steps())))
       explain_non_finite_step(model_, input);
     const double elapsed = static_cast<double>(now_ns() - start) * 1e-9;
     position_.epoch_loss += step.loss * static_cast<double>(batch.size());
     position_.epoch_images += batch.size();
+    position_.epoch_tokens += batch.size() * (tokens_of(model_, batch.keep));
+    position_.unscored_images += batch.selection.unscored;
+    counter_.add(batch.selection.flops);
     position_.images += batch.size();
     position_.batch += 1;
     position_.epoch_seconds = before + elapsed;
@@ -180,6 +187,7 @@ bool Trainer::finish_epoch(Progress& progress) {
     counter_.start_at(flops, flops_matmul);
     return false;
   }
+  counter_.add(e->selection_flops);
   const double evaluating = static_cast<double>(now_ns() - start) * 1e-9;
   result_.scores = {e->metrics.accuracy, e->metrics.micro_f1, e->metrics.macro_f1};
   const auto images = static_cast<double>(position_.epoch_images);
@@ -190,7 +198,7 @@ bool Trainer::finish_epoch(Progress& progress) {
   log_.append({phase().kind, std::to_string(position_.epoch + 1),
                std::to_string(optimizer_.steps()), exact(loss), exact(e->loss),
                exact(e->metrics.accuracy), exact(e->metrics.micro_f1), exact(e->metrics.macro_f1),
-               exact(rate), std::to_string(model_.options().patches() + 1),
+               exact(rate), exact(static_cast<double>(position_.epoch_tokens) / images),
                std::to_string(counter_.flops() - position_.flops_before_epoch),
                exact(energy::to_joules(used).value), exact(energy_->co2(used).value),
                exact(position_.epoch_seconds + evaluating)});
@@ -205,6 +213,7 @@ bool Trainer::finish_epoch(Progress& progress) {
   position_.batch = 0;
   position_.epoch_loss = 0;
   position_.epoch_images = 0;
+  position_.epoch_tokens = 0;
   position_.epoch_seconds = 0;
   position_.energy_before_epoch_uj = total.value;
   save();

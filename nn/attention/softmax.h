@@ -1,25 +1,19 @@
-// Multi-head softmax attention: [Q|K|V] = x W_qkv + b, fused core, output projection.
+// softmax: A = softmax(Q K^T / sqrt(D)).
 #pragma once
 
-#include "nn/context.h"
-#include "nn/linear.h"
+#include "nn/attention/attention.h"
 
 namespace hg::nn {
 
-struct AttentionOptions {
-  std::int64_t width, heads, dim_head;
-  bool qkv_bias;
-  double dropout;  // on the projected output
-};
-
-class SoftmaxAttention {
+class SoftmaxAttention final : public Attention {
  public:
-  SoftmaxAttention(const Builder& parent, const AttentionOptions& options);
-  Tensor operator()(const Tensor& x, const Context& context) const;  // [B, N, E] -> [B, N, E]
+  using Attention::Attention;
+  // Queries of x [B, N, E], keys and values of `memory` [B, M, E].
+  Tensor cross(const Tensor& x, const Tensor& memory, const Context& context) const;
 
  private:
-  AttentionOptions options_;
-  Linear qkv_, proj_;
+  Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
+             const Tensor& ids) const override;
 };
 
 }  // namespace hg::nn

@@ -1,34 +1,11 @@
 #include "tensor/ops/dropout.h"
 
-#include <algorithm>
-#include <cmath>
-
+#include "tensor/cpu/drop.h"
 #include "tensor/cpu/elementwise.h"
-#include "tensor/cpu/philox.h"
 #include "tensor/run.h"
 
 namespace hg {
 namespace ops {
-namespace {
-
-// y[i] = x[i] * (scale or 0) for n elements whose draws start at `position`. A draw's upper 24 bits
-// are its uniform number, so `threshold` = p 2^24.
-template <class T>
-void drop(std::int64_t n, const T* x, T* y, std::uint64_t key, std::uint64_t position,
-          std::uint32_t threshold, T scale) {
-  std::uint32_t draws[cpu::kPhiloxDraws];
-  std::int64_t skip = static_cast<std::int64_t>(position % 4);
-  std::uint64_t block = position / 4;
-  for (std::int64_t done = 0; done < n; block += cpu::kPhiloxBlocks, skip = 0) {
-    cpu::draw_blocks(key, block, draws);
-    const std::int64_t now = std::min(n - done, cpu::kPhiloxDraws - skip);
-    for (std::int64_t i = 0; i < now; ++i)
-      y[done + i] = x[done + i] * (draws[skip + i] >> 8 >= threshold ? scale : T{0});
-    done += now;
-  }
-}
-
-}  // namespace
 
 TensorSpecs Dropout::infer(In in) const {
   expect_inputs(*this, in, 1);
@@ -42,12 +19,11 @@ TensorSpecs Dropout::infer(In in) const {
 CostParts Dropout::cost(In in, In out) const { return elementwise_cost(in, out, count(out[0])); }
 
 void Dropout::cpu(In in, Out out) const {
-  const auto threshold = static_cast<std::uint32_t>(std::ceil(probability * 0x1p24));
+  const cpu::DropRule rule{key, probability};
   dispatch_float(in[0].dtype(), name(), [&]<class T>() {
-    const T scale = static_cast<T>(1 / (1 - probability));
     cpu::parallel_for(in[0].numel(), cpu::kElementGrain, [&](std::int64_t begin, std::int64_t end) {
-      drop(end - begin, in[0].data<T>() + begin, out[0].data<T>() + begin, key,
-           first + static_cast<std::uint64_t>(begin), threshold, scale);
+      cpu::drop(rule, first + static_cast<std::uint64_t>(begin), end - begin,
+                in[0].data<T>() + begin, out[0].data<T>() + begin);
     });
   });
 }

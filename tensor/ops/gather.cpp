@@ -20,24 +20,6 @@ Layout layout_of(const Tensor& x, const Tensor& ids) {
   return {images, x.dim(-2), ids.numel() / std::max<std::int64_t>(images, 1), x.dim(-1)};
 }
 
-void check_ids(const Op& op, const Tensor& ids, std::int64_t rows) {
-  const std::int64_t* id = ids.data<std::int64_t>();
-  for (std::int64_t i = 0; i < ids.numel(); ++i)
-    require(id[i] >= 0 && id[i] < rows, op.name(),
-            "id {} at position {} of {} out of range: {} rows", id[i], i, ids, rows);
-}
-
-std::uint64_t distinct_rows(const Layout& at, const std::int64_t* ids) {
-  CachedVector<char> seen(static_cast<std::size_t>(at.images * at.rows), 0);
-  std::uint64_t distinct = 0;
-  for (std::int64_t i = 0; i < at.images * at.picks; ++i) {
-    char& row = seen[static_cast<std::size_t>(i / at.picks * at.rows + ids[i])];
-    distinct += row == 0;
-    row = 1;
-  }
-  return distinct;
-}
-
 constexpr std::int64_t kColumns = 64;
 
 // Adds columns [0, columns) of the picked rows into y, one row after the other.
@@ -54,6 +36,26 @@ void scatter_columns(const Layout& at, const std::int64_t* ids, std::int64_t col
 }
 
 }  // namespace
+
+void check_ids(const Op& op, const Tensor& ids, std::int64_t rows) {
+  const std::int64_t* id = ids.data<std::int64_t>();
+  for (std::int64_t i = 0; i < ids.numel(); ++i)
+    require(id[i] >= 0 && id[i] < rows, op.name(),
+            "id {} at position {} of {} out of range: {} rows", id[i], i, ids, rows);
+}
+
+std::uint64_t distinct_rows(const Tensor& ids, std::int64_t images, std::int64_t rows) {
+  CachedVector<char> seen(static_cast<std::size_t>(images * rows), 0);
+  const std::int64_t* id = ids.data<std::int64_t>();
+  const std::int64_t picks = images == 0 ? 0 : ids.numel() / images;
+  std::uint64_t distinct = 0;
+  for (std::int64_t i = 0; i < images * picks; ++i) {
+    char& row = seen[static_cast<std::size_t>(i / picks * rows + id[i])];
+    distinct += row == 0;
+    row = 1;
+  }
+  return distinct;
+}
 
 TensorSpecs GatherRows::infer(In in) const {
   expect_inputs(*this, in, 2);
@@ -72,7 +74,7 @@ TensorSpecs GatherRows::infer(In in) const {
 CostParts GatherRows::cost(In in, In out) const {
   const Layout at = layout_of(in[0], in[1]);
   const std::uint64_t row_bytes = static_cast<std::uint64_t>(at.width) * size_of(in[0].dtype());
-  const std::uint64_t rows = distinct_rows(at, in[1].data<std::int64_t>());
+  const std::uint64_t rows = distinct_rows(in[1], at.images, at.rows);
   return Cost{.bytes_read = rows * row_bytes + in[1].bytes(), .bytes_written = bytes_of(out)};
 }
 

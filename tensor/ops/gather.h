@@ -7,6 +7,11 @@
 namespace hg {
 namespace ops {
 
+// For ops that take indices of rows: throws unless each is in [0, rows).
+void check_ids(const Op& op, const Tensor& ids, std::int64_t rows);
+// Different rows that ids name, of `images` tables of `rows` rows with the same number of ids each.
+std::uint64_t distinct_rows(const Tensor& ids, std::int64_t images, std::int64_t rows);
+
 // x [R,D], ids of any shape -> ids.shape + [D];  x [B,N,D], ids [B,k] -> [B,k,D]
 class GatherRows final : public OpOf<GatherRows> {
  public:

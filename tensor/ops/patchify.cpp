@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensor/cpu/elementwise.h"
+#include "tensor/ops/gather.h"
 #include "tensor/run.h"
 
 namespace hg {
@@ -57,6 +58,21 @@ void move_patches(const Shape& images, std::int64_t patch, const Tensor& from, c
   });
 }
 
+std::int64_t patches_of(const Shape& images, std::int64_t patch) {
+  return (images[2] / patch) * (images[3] / patch);
+}
+
+// The patch whose first pixel is at `from`, for each of its C p lines one run of p pixels.
+template <class T>
+T* copy_patch(const Shape& images, std::int64_t patch, const T* from, T* to) {
+  for (std::int64_t c = 0; c < images[1]; ++c, from += images[2] * images[3])
+    for (std::int64_t y = 0; y < patch; ++y) {
+      const T* const line = from + y * images[3];
+      to = patch == 16 ? std::copy_n(line, 16, to) : std::copy_n(line, patch, to);
+    }
+  return to;
+}
+
 }  // namespace
 
 TensorSpecs Patchify::infer(In in) const {
@@ -65,7 +81,7 @@ TensorSpecs Patchify::infer(In in) const {
   const Shape& x = in[0].shape();
   check_division(*this, patch, x);
   TensorSpec spec = in[0].spec();
-  spec.shape = {x[0], (x[2] / patch) * (x[3] / patch), x[1] * patch * patch};
+  spec.shape = {x[0], patches_of(x, patch), x[1] * patch * patch};
   return {spec};
 }
 
@@ -87,6 +103,61 @@ Samples Patchify::samples() {
           sample(Patchify(3), {S::uniform({5, 2, 6, 9})}),
           sample(Patchify(2), {S::uniform({0, 3, 4, 4})}),
           sample(Patchify(2), {S::integers({2, 1, 4, 6}, 100)})};
+}
+
+TensorSpecs PatchifyKept::infer(In in) const {
+  expect_inputs(*this, in, 2);
+  expect_rank(*this, in, 0, 4);
+  expect_dtype(*this, in, 1, DType::i64);
+  const Shape& x = in[0].shape();
+  check_division(*this, patch, x);
+  require(in[1].rank() == 2 && in[1].dim(0) == x[0], name(), "keep {} does not fit {}", in[1],
+          in[0]);
+  TensorSpec spec = in[0].spec();
+  spec.shape = {x[0], in[1].dim(1), x[1] * patch * patch};
+  return {spec};
+}
+
+// a patch kept twice is read once
+CostParts PatchifyKept::cost(In in, In out) const {
+  const Shape& x = in[0].shape();
+  const std::uint64_t patches = distinct_rows(in[1], x[0], patches_of(x, patch));
+  const std::uint64_t bytes = static_cast<std::uint64_t>(out[0].dim(2)) * size_of(in[0].dtype());
+  return Cost{.bytes_read = patches * bytes + in[1].bytes(), .bytes_written = bytes_of(out)};
+}
+
+void PatchifyKept::cpu(In in, Out out) const {
+  const Shape& x = in[0].shape();
+  check_ids(*this, in[1], patches_of(x, patch));
+  const std::int64_t picks = in[1].dim(1), across = x[3] / patch, size = out[0].dim(2);
+  const std::int64_t* keep = in[1].data<std::int64_t>();
+  dispatch_any(in[0].dtype(), [&]<class T>() {
+    const auto copy = [&](std::int64_t i, std::int64_t end) {
+      for (; i < end; ++i) {
+        const T* const image = in[0].data<T>() + i / picks * x.product(1, 4);
+        const std::int64_t y = keep[i] / across * patch, left = keep[i] % across * patch;
+        copy_patch(x, patch, image + y * x[3] + left, out[0].data<T>() + i * size);
+      }
+    };
+    cpu::parallel_for(x[0] * picks, cpu::row_grain(size), copy);
+  });
+}
+
+Tensors PatchifyKept::grad(const GradArgs& args) const {
+  const Shape& x = args.in[0].shape();
+  const Tensor all = scatter_add_rows(args.grad_out[0], args.in[1], patches_of(x, patch));
+  return {unpatchify(all, patch, x[1], x[2], x[3]), Tensor()};
+}
+
+Samples PatchifyKept::samples() {
+  using S = SampleInput;
+  return {sample(PatchifyKept(1), {S::uniform({1, 3, 1, 197}), S::integers({1, 138}, 197)}),
+          sample(PatchifyKept(4), {S::uniform({2, 3, 8, 12}), S::integers({2, 4}, 6)}),
+          sample(PatchifyKept(16), {S::uniform({2, 1, 32, 16}), S::integers({2, 1}, 2)}),
+          sample(PatchifyKept(3), {S::uniform({5, 2, 6, 9}), S::integers({5, 9}, 6)}),
+          sample(PatchifyKept(2), {S::uniform({2, 1, 4, 4}), S::integers({2, 0}, 4)}),
+          sample(PatchifyKept(2), {S::uniform({0, 3, 4, 4}), S::integers({0, 3}, 4)}),
+          sample(PatchifyKept(2), {S::integers({2, 1, 4, 6}, 100), S::integers({2, 3}, 6)})};
 }
 
 TensorSpecs Unpatchify::infer(In in) const {
@@ -123,6 +194,10 @@ Samples Unpatchify::samples() {
 
 Tensor patchify(const Tensor& images, std::int64_t patch) {
   return run_one(ops::Patchify(patch), {images});
+}
+
+Tensor patchify(const Tensor& images, std::int64_t patch, const Tensor& keep) {
+  return run_one(ops::PatchifyKept(patch), {images, keep});
 }
 
 Tensor unpatchify(const Tensor& patches, std::int64_t patch, std::int64_t channels,

@@ -23,6 +23,22 @@ class Patchify final : public OpOf<Patchify> {
   const std::int64_t patch;
 };
 
+// Only the patches named by keep: [B,C,H,W], keep i64 [B,k] -> [B, k, C p p]
+class PatchifyKept final : public OpOf<PatchifyKept> {
+ public:
+  explicit PatchifyKept(std::int64_t patch) : patch(patch) {}
+
+  std::string_view name() const override { return "patchify_kept"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;
+  void cpu(In in, Out out) const override;
+  Tensors grad(const GradArgs& args) const override;
+  Saved saved() const override { return {.in = {1}, .out = {}}; }
+  static Samples samples();
+
+  const std::int64_t patch;
+};
+
 // [B, (H/p)(W/p), C p p] -> [B,C,H,W]
 class Unpatchify final : public OpOf<Unpatchify> {
  public:
@@ -43,6 +59,7 @@ class Unpatchify final : public OpOf<Unpatchify> {
 }  // namespace ops
 
 Tensor patchify(const Tensor& images, std::int64_t patch);
+Tensor patchify(const Tensor& images, std::int64_t patch, const Tensor& keep);
 Tensor unpatchify(const Tensor& patches, std::int64_t patch, std::int64_t channels,
                   std::int64_t height, std::int64_t width);
 

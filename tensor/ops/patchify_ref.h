@@ -28,6 +28,24 @@ struct Reference<ops::Patchify> {
 };
 
 template <>
+struct Reference<ops::PatchifyKept> {
+  template <class T>
+  static void run(const ops::PatchifyKept& op, RefIn<T> in, RefOut<T> out) {
+    const Shape& images = in[0].shape();
+    const std::int64_t p = op.patch, across = images[3] / p, pixels = p * p;
+    for (std::int64_t i = 0; i < in[1].numel(); ++i) {
+      const std::int64_t image = i / in[1].dim(1), patch = in[1].integer(i);
+      for (std::int64_t j = 0; j < images[1] * pixels; ++j) {
+        const std::int64_t c = j / pixels, y = j % pixels / p, x = j % p;
+        const std::int64_t line = (image * images[1] + c) * images[2] + patch / across * p + y;
+        copy_element(in[0], line * images[3] + patch % across * p + x, out[0],
+                     i * images[1] * pixels + j);
+      }
+    }
+  }
+};
+
+template <>
 struct Reference<ops::Unpatchify> {
   template <class T>
   static void run(const ops::Unpatchify& op, RefIn<T> in, RefOut<T> out) {

@@ -1,8 +1,13 @@
 #include "data/loader.h"
 
+#include <cmath>
+#include <mutex>
 #include <set>
+#include <thread>
 
 #include "data/shapes.h"
+#include "tensor/observer.h"
+#include "tensor/ops/patchify.h"
 #include "tests/data/files.h"
 
 namespace hg::testing {
@@ -35,7 +40,8 @@ std::vector<Batch> epoch_of(Loader& loader, std::int64_t epoch, std::int64_t fir
 
 void check_equal(const Batch& a, const Batch& b) {
   CHECK(a.indices == b.indices);
-  CHECK(a.pixels8 == b.pixels8);
+  REQUIRE(a.keep.defined() == b.keep.defined());
+  if (a.keep.defined()) CHECK(a.keep.to_vector<std::int64_t>() == b.keep.to_vector<std::int64_t>());
   CHECK(a.box_valid == b.box_valid);
   CHECK(a.images.to_vector<float>() == b.images.to_vector<float>());
   CHECK(a.boxes.to_vector<float>() == b.boxes.to_vector<float>());
@@ -58,14 +64,16 @@ TEST_CASE("in evaluation, items come in order and as they are") {
       CHECK(batch.indices[static_cast<std::size_t>(slot)] == item);
       CHECK(batch.labels.data<std::int64_t>()[slot] == data->label(item));
       data->get(item, image);
-      CHECK(std::equal(image.pixels.begin(), image.pixels.end(),
-                       batch.pixels8.begin() + slot * 3 * 256));
+      const float* values = batch.images.data<float>() + slot * 3 * 256;
+      CHECK(std::equal(image.pixels.begin(), image.pixels.end(), values,
+                       [&](std::uint8_t v, const float& x) {
+                         const auto c = static_cast<std::size_t>((&x - values) / 256);
+                         const Normalization& n = data->normalization();
+                         return std::abs((v / 255.0f - n.mean[c]) / n.stddev[c] - x) < 1e-5f;
+                       }));
       const float* box = batch.boxes.data<float>() + 4 * slot;
       CHECK(box[2] == doctest::Approx(data->box(item)->x1 / 16));
       CHECK(batch.box_valid[static_cast<std::size_t>(slot)] == 1);
-      const float first =
-          (static_cast<float>(image.pixels[0]) / 255 - 0.5f) / data->normalization().stddev[0];
-      CHECK(batch.images.data<float>()[slot * 3 * 256] == doctest::Approx(first));
     }
 }
 
@@ -111,7 +119,8 @@ TEST_CASE("an item's augmentation does not depend on its place, but on the epoch
   const Batch a = epoch_of(shuffled, 1)[0], b = epoch_of(straight, 1)[0];
   const Batch later = epoch_of(straight, 2)[0];
   const auto image = [](const Batch& batch, std::int64_t slot) {
-    return Bytes(batch.pixels8.begin() + slot * 768, batch.pixels8.begin() + (slot + 1) * 768);
+    const float* const first = batch.images.data<float>() + slot * 768;
+    return std::vector<float>(first, first + 768);
   };
   int changed = 0;
   for (std::int64_t slot = 0; slot < 23; ++slot) {
@@ -225,6 +234,120 @@ TEST_CASE("what is asked of the system does not grow with the number of batches"
   CHECK(allocator::stats().system_calls - before < 120);  // 6 batches alive, 12 blocks each
 }
 
+LoaderOptions selecting(std::int64_t batch_size, double prob = 0.5) {
+  LoaderOptions options = training(batch_size);
+  options.select.emplace();
+  options.select->score.patch = 4;
+  options.select->keep = 11;
+  options.select->prob = prob;
+  return options;
+}
+
+TEST_CASE("with selection, any epoch entered at any batch gives the same bits") {
+  const auto data = some_shapes(60);
+  Loader loader(*data, selecting(4));
+  const std::vector<Batch> whole = epoch_of(loader, 3);
+  REQUIRE(whole.size() == 15);
+  std::size_t filtered = 0;
+  for (const Batch& batch : whole) {
+    filtered += batch.keep.defined();
+    CHECK((batch.selection.flops > 0) == batch.keep.defined());
+    if (!batch.keep.defined()) continue;
+    CHECK(batch.keep.shape() == Shape{4, 11});
+    CHECK(batch.images.shape() == Shape{4, 11, 48});
+  }
+  CHECK(filtered > 2);
+  CHECK(filtered < 13);
+  for (const std::int64_t first : {0, 2, 9, 14}) {
+    Loader other(*data, selecting(4));
+    const std::vector<Batch> rest = epoch_of(other, 3, first);
+    REQUIRE(rest.size() == static_cast<std::size_t>(15 - first));
+    for (std::size_t i = 0; i < rest.size(); ++i)
+      check_equal(rest[i], whole[static_cast<std::size_t>(first) + i]);
+  }
+}
+
+TEST_CASE("a filter leaves order and augmentation of the data as they are") {
+  const auto data = some_shapes(24);
+  LoaderOptions zero = selecting(4, 1);
+  zero.select->mode = PatchSelection::Mode::zero;
+  Loader plain(*data, training(4)), half(*data, selecting(4)), all(*data, zero);
+  const std::vector<Batch> a = epoch_of(plain, 2), b = epoch_of(half, 2), c = epoch_of(all, 2);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    CHECK(a[i].indices == b[i].indices);
+    if (!b[i].keep.defined()) check_equal(a[i], b[i]);
+    CHECK(!c[i].keep.defined());
+    const auto x = a[i].images.to_vector<float>(), z = c[i].images.to_vector<float>();
+    REQUIRE(x.size() == z.size());
+    std::size_t zeroed = 0;
+    for (std::size_t j = 0; j < x.size(); ++j) {
+      zeroed += z[j] == 0;
+      if (z[j] != 0) CHECK(z[j] == x[j]);
+    }
+    CHECK(zeroed == 4 * 5 * 48);
+  }
+}
+
+TEST_CASE("keeping every patch hands over the image cut into patches") {
+  const auto data = some_shapes(8);
+  LoaderOptions options = selecting(8, 1);
+  options.select->keep = 16;
+  Loader plain(*data, training(8)), loader(*data, options);
+  const Batch whole = epoch_of(plain, 0)[0], cut = epoch_of(loader, 0)[0];
+  CHECK(cut.images.to_vector<float>() == patchify(whole.images, 4).to_vector<float>());
+}
+
+// Where scoring was seen.
+class Seen final : public Observer {
+ public:
+  void op_end(const OpCall& call) override {
+    const std::lock_guard lock(mutex);
+    const Cost cost = call.op.cost(call.in, call.out).total();
+    calls += 1;
+    flops += cost.flops();
+    if (call.phase != Phase::data || call.scope->path != "patch_select" ||
+        call.op.name() != "patch_scores" || std::this_thread::get_id() == reader)
+      ++strange;
+  }
+  const std::thread::id reader = std::this_thread::get_id();
+  std::mutex mutex;
+  int calls = 0, strange = 0;
+  std::uint64_t flops = 0;
+};
+
+TEST_CASE("scoring runs in the loader's thread and is seen as patch_select of phase data") {
+  const auto data = some_shapes(24);
+  Seen seen;
+  std::uint64_t flops = 0;
+  {
+    const ObserverGuard guard(seen);
+    Loader loader(*data, selecting(4, 1));
+    for (const Batch& batch : epoch_of(loader, 0)) flops += batch.selection.flops;
+  }
+  CHECK(seen.calls == 24);
+  CHECK(seen.strange == 0);
+  CHECK(seen.flops == flops);
+  CHECK(flops == 24 * (16 * 16 * 6 + 16 * 256));  // luminance and histogram, then bins
+}
+
+TEST_CASE("observers come and go while a loader works") {
+  const auto data = some_shapes(400);
+  Loader loader(*data, selecting(4, 1));
+  loader.start_epoch(0);
+  Batch batch;
+  int seen = 0;
+  for (int round = 0; loader.next(batch); ++round) {
+    auto observer = std::make_unique<Seen>();
+    {
+      const ObserverGuard guard(*observer);
+      if (round % 2 == 0) std::this_thread::yield();
+    }
+    seen += observer->calls;  // nobody is with it any more
+    observer.reset();
+  }
+  CHECK(seen <= 400);
+}
+
 TEST_CASE("wrong use of a loader is an error") {
   const auto data = some_shapes();
   Loader loader(*data, options_for(8));
@@ -234,6 +357,10 @@ TEST_CASE("wrong use of a loader is an error") {
   contains(fault_of([&] { loader.start_epoch(0, 4); }), "batch 4 of epoch 0, which has 3");
   contains(fault_of([&] { Loader(*data, options_for(0)); }), "batch_size 0");
   LoaderOptions options = options_for(8);
+  options.select = selecting(8).select;
+  options.select->keep = 17;
+  CHECK(fault_of([&] { Loader(*data, options); }) ==
+        "select: expected to keep 1 to 16 patches, got 17");
   options.img_size = 0;
   contains(fault_of([&] { Loader(*data, options); }), "0 pixels a side");
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <set>
 
+#include "data/patch_select.h"
 #include "tests/data/files.h"
 
 namespace hg::testing {
@@ -198,7 +199,7 @@ TEST_CASE("normalisation, and its form for other channels") {
   CHECK(Normalization{{0.1f}, {0.3f}}.for_channels(3).stddev == std::vector<float>(3, 0.3f));
   contains(fault_of([&] { colour.for_channels(2); }), "in_channels: 2, but the images have 3");
   contains(fault_of([] { Normalizer(Normalization{{0}, {0}}); }), "standard deviation 0");
-  const Tensor input = to_input(patterned(1, 9, 5), 4, 3, colour);
+  const Tensor input = to_input(patterned(1, 9, 5), 4, 3, colour).images;
   CHECK(input.shape() == Shape{1, 3, 4, 4});
 }
 

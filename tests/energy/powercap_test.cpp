@@ -59,7 +59,7 @@ TEST_CASE("the meter sums packages and keeps dram apart") {
   CHECK(opened.meter->faults() == 0);
 }
 
-TEST_CASE("files replaced, gone and back again are followed") {
+TEST_CASE("files that are replaced or come back are followed") {
   PowercapTree tree;
   tree.zone("intel-rapl:0", "package-0", "1000000\n");
   const Opened opened = open_powercap(tree.root());

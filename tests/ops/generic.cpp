@@ -71,7 +71,7 @@ void check_parity_as(const OpUnderTest& op, DType dtype) {
       if (out[i].dtype() == DType::i64)
         CHECK(out[i].to_vector<std::int64_t>() == ref_out[i].integers());
       else
-        compare_floats(out[i], ref_out[i], dtype == DType::f64 ? 1e-12 : sample.tolerance);
+        compare_floats(out[i], ref_out[i], out[i].dtype() == DType::f64 ? 1e-12 : sample.tolerance);
     }
   }
 }

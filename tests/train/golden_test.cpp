@@ -71,12 +71,14 @@ TEST_CASE("ten steps of AdamW follow PyTorch's losses, in groups on one and two 
     TrainConfig train;
     train.weight_decay = 0.05;
     train.grad_clip = 0;
+    LossConfig loss;
+    loss.label_smoothing = kSmoothing;
     Optimizer optimizer(model, train);
     const auto expected = file.tensors.at("losses").to_vector<float>();
     for (const float want : expected) {
       const Batchwise step = forward_backward(
           model,
-          {file.tensors.at("images"), file.tensors.at("labels"), kSmoothing, 1, optimizer.steps()});
+          {file.tensors.at("images"), file.tensors.at("labels"), loss, 1, optimizer.steps()});
       CHECK(step.loss == doctest::Approx(want).epsilon(2e-5));
       optimizer.step(step.gradients, 1e-2);
     }

@@ -79,8 +79,8 @@ Arguments operator+(Arguments a, const Arguments& b) {
 }
 
 Arguments tiny_model() {
-  return {"--set", "model.img_size=16", "--set", "model.emb_size=16",
-          "--set", "model.depth=1",     "--set", "model.heads=2"};
+  return {"--set", "model.img_size=16", "--set", "model.emb_size=16", "--set", "model.depth=1",
+          "--set", "model.heads=2",     "--set", "model.patch_size=8"};
 }
 
 Arguments tiny_train(const std::string& out, const Arguments& more) {

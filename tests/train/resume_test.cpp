@@ -135,6 +135,25 @@ TEST_CASE("on two threads a killed run ends with the same bits, too") {
   check_same_end(run, whole);
 }
 
+TEST_CASE("a run that selects patches ends with the same bits, killed or interrupted") {
+  const TempFolder folder;
+  const Arguments select =
+      kLonger + Arguments{"--set", "select.heuristic=entropy", "--set", "select.top_k=11",
+                          "--set", "model.patch_size=4",       "--set", "select.eval=topk"};
+  const std::string whole = folder / "whole", run = folder / "run";
+  REQUIRE(hgtrain(tiny_train(whole, select)).code == 0);
+  Child killed(tiny_train(run, select));
+  await_rows(killed, run, 1);
+  killed.signal(SIGKILL);
+  killed.wait();
+  Child stopped(tiny_train(run, select) + Arguments{"--resume"});
+  await_rows(stopped, run, 3);
+  stopped.signal(SIGINT);
+  stopped.wait();
+  REQUIRE(resume(run, select).code == 0);
+  check_same_end(run, whole);
+}
+
 TEST_CASE("a finished run resumes to the same result") {
   const TempFolder folder;
   const std::string whole = folder / "whole", run = folder / "run";

@@ -8,16 +8,23 @@
 
 namespace hg::prof {
 
+// In percent, with its 95 % interval.
+struct Difference {
+  double percent = 0, low = 0, high = 0;
+};
+
+// Of a step's time, and of the thread time it uses, which other programs on the machine disturb
+// less.
 struct Overhead {
   int pairs = 0;
-  double percent = 0, low = 0, high = 0;  // of a step's time; 95 % interval of the mean difference
+  Difference time, cpu_time;
 };
 
 Overhead measure_overhead(BenchStep& step, energy::Meter& meter,
                           const energy::Calibration& calibration);
 
-// From the times of `pairs` steps without and with it: the median of the pairs' ratios, with the
-// interval that order statistics give. Pure.
-Overhead overhead_of(const std::vector<double>& without, const std::vector<double>& with);
+// Of pairs of steps without and with it: the median of their ratios, with the interval that order
+// statistics give. Pure.
+Difference difference_of(const std::vector<double>& without, const std::vector<double>& with);
 
 }  // namespace hg::prof

@@ -20,6 +20,7 @@ pre { white-space: pre-wrap; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .15rem .5rem; border-bottom: 1px solid var(--line); text-align: right; }
+th, td { white-space: nowrap; }
 th:nth-child(-n+3), td:nth-child(-n+3) { text-align: left; }
 )";
 

@@ -101,9 +101,12 @@ Json to_json(const Result& r) {
           {"coverage", r.coverage()},
           {"overhead",
            {{"pairs", r.overhead.pairs},
-            {"percent", r.overhead.percent},
-            {"low", r.overhead.low},
-            {"high", r.overhead.high}}}};
+            {"percent", r.overhead.time.percent},
+            {"low", r.overhead.time.low},
+            {"high", r.overhead.time.high},
+            {"cpu_percent", r.overhead.cpu_time.percent},
+            {"cpu_low", r.overhead.cpu_time.low},
+            {"cpu_high", r.overhead.cpu_time.high}}}};
 }
 
 std::string total_line(const Ledger& l) {
@@ -122,14 +125,17 @@ std::string total_line(const Ledger& l) {
 
 std::string provenance(const Result& r) {
   const Ledger& l = r.ledger;
+  const Difference &time = r.overhead.time, &cpu = r.overhead.cpu_time;
   return fmt::format(
       "{}: {} steps of {} images, {} threads\n"
       "energy: {} by {} ({}); shared out by profile \"{}\"\n"
-      "ops cover {:.1f} % of the time; profiling costs {:+.2f} % of a step ({:+.2f} to {:+.2f}, {} "
-      "pairs of steps)\n",
+      "ops cover {:.1f} % of the time\n"
+      "profiling costs {:+.2f} % of a step's time ({:+.2f} to {:+.2f}), {:+.2f} % of its thread "
+      "time "
+      "({:+.2f} to {:+.2f}); {} pairs of steps without and with it\n",
       r.config, r.steps, r.batch, r.threads, energy::to_string(l.kind), l.meter, l.source,
-      l.calibration, 100 * r.coverage(), r.overhead.percent, r.overhead.low, r.overhead.high,
-      r.overhead.pairs);
+      l.calibration, 100 * r.coverage(), time.percent, time.low, time.high, cpu.percent, cpu.low,
+      cpu.high, r.overhead.pairs);
 }
 
 void print(const Result& r, By by, Sort sort) {
@@ -148,11 +154,20 @@ int profile_command(const ProfileOptions& options) {
   const Sort sort = sort_of(options.sort);
   const Config config = options.load();
   const energy::Calibration calibration = load_energy_profile(options.profile);
+  // Found out now if one of them cannot be written.
+  std::optional<AtomicFile> csv, html;
+  if (!options.csv.empty()) csv.emplace(options.csv);
+  if (!options.html.empty()) html.emplace(options.html);
   const energy::MeterChoice choice = energy::open_meter();
   const Result result = run_steps(options, config, calibration, *choice.meter);
-  if (!options.csv.empty()) write_file(options.csv, energy::ledger_csv(result.ledger.rows));
-  if (!options.html.empty())
-    write_file(options.html, page("hgprof " + result.config, provenance(result), result.ledger));
+  if (csv) {
+    csv->write(energy::ledger_csv(result.ledger.rows));
+    csv->commit();
+  }
+  if (html) {
+    html->write(page("hgprof " + result.config, provenance(result), result.ledger));
+    html->commit();
+  }
   if (options.json)
     fmt::print("{}\n", to_json(result).dump());
   else

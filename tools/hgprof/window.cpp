@@ -12,13 +12,13 @@ namespace {
 
 constexpr double kEnoughUj = 61'000;
 
+}  // namespace
+
 double cpu_seconds() {
   timespec t{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
-
-}  // namespace
 
 Window measure(energy::Meter& meter, double seconds,
                const std::function<void(std::uint64_t calls)>& body) {

@@ -20,6 +20,8 @@ struct Window {
 Window measure(energy::Meter& meter, double seconds,
                const std::function<void(std::uint64_t calls)>& body);
 
+double cpu_seconds();  // of all threads of this process
+
 double median(std::vector<double> values);
 // Largest minus smallest, relative to the median.
 double spread(const std::vector<double>& values);

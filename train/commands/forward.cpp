@@ -1,9 +1,12 @@
 // hgtrain forward: logits, loss and gradients of given weights on given images, for comparison with
 // other programs. Nothing random happens.
+#include <algorithm>
+
 #include "autograd/tape.h"
-#include "tensor/ops/cross_entropy.h"
 #include "train/commands/commands.h"
+#include "train/loss.h"
 #include "train/model.h"
+#include "train/selection.h"
 #include "train/usage_error.h"
 
 namespace hg {
@@ -37,16 +40,68 @@ Tensor labels_of(const Tensor& labels, const Tensor& images, std::int64_t classe
   return labels;
 }
 
-NamedTensors with_gradients(const nn::Vit& model, const Tensor& images, const Tensor& labels,
-                            double label_smoothing) {
+// The kept patches' indices, each image's in increasing order.
+Tensor keep_of(const Tensor& keep, const Tensor& images, std::int64_t patches,
+               const std::string& source) {
+  usage_require(keep.dtype() == DType::i64 && keep.rank() == 2 && keep.dim(0) == images.dim(0) &&
+                    keep.dim(1) >= 1 && keep.dim(1) <= patches,
+                source, "keep is {}, expected i64[{},k] with k from 1 to {}", keep, images.dim(0),
+                patches);
+  const Tensor sorted = keep.clone();
+  for (std::int64_t b = 0; b < keep.dim(0); ++b) {
+    std::int64_t* const row = sorted.data<std::int64_t>() + b * keep.dim(1);
+    std::sort(row, row + keep.dim(1));
+    for (std::int64_t i = 0; i < keep.dim(1); ++i) {
+      usage_require(row[i] >= 0 && row[i] < patches, source,
+                    "keep holds patch {} for image {}, expected 0 to {}", row[i], b, patches - 1);
+      usage_require(i == 0 || row[i] != row[i - 1], source,
+                    "keep holds patch {} twice for image {}", row[i], b);
+    }
+  }
+  return sorted;
+}
+
+struct Input {
+  Tensor images, keep, labels;  // keep, labels undefined where not given
+};
+
+Input read_input(const std::string& source, const Config& config) {
+  const Safetensors file = read_safetensors(source);
+  require_finite(file, source);
+  for (const auto& [name, tensor] : file.tensors)
+    usage_require(name == "images" || name == "labels" || name == "keep", source,
+                  "{} {} is not used by this configuration", name, tensor);
+  Input input;
+  input.images = images_of(file, config, source);
+  if (const auto labels = file.tensors.find("labels"); labels != file.tensors.end())
+    input.labels = labels_of(labels->second, input.images, config.model.num_classes, source);
+  if (const auto keep = file.tensors.find("keep"); keep != file.tensors.end())
+    input.keep = keep_of(keep->second, input.images, patches_of(config.model), source);
+  return input;
+}
+
+// select.mode = "zero": the sequence stays whole, and patches that aren't kept become 0.
+Input with_zeros(const Input& input, std::int64_t patch) {
+  Input whole{input.images.clone(), {}, input.labels};
+  const Shape& s = whole.images.shape();
+  const auto k = static_cast<std::size_t>(input.keep.dim(1));
+  for (std::int64_t b = 0; b < s[0]; ++b)
+    blank_other_patches({input.keep.data<std::int64_t>() + static_cast<std::size_t>(b) * k, k},
+                        s[1], s[2], s[3], patch, whole.images.data<float>() + b * s.product(1, 4));
+  return whole;
+}
+
+NamedTensors with_gradients(const nn::Vit& model, const Input& input, const LossConfig& options) {
   Tape tape;
   for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
-  const Tensor logits = model.logits(images, {});
-  const Tensor loss = cross_entropy(logits, labels, label_smoothing);
+  nn::PassRecord record = record_for(options);
+  const Tensor logits = model.logits(input.images, {nullptr, &record}, input.keep);
+  const Tensor loss = training_loss(logits, input.labels, record, options);
   const Gradients grads = tape.backward(loss);
   NamedTensors out{{"logits", logits}, {"loss", loss}};
   for (const nn::Parameter& p : model.parameters().all())
-    out.emplace_back("grad." + p.name, grads[p.value]);
+    out.emplace_back("grad." + p.name,
+                     grads.has(p.value) ? grads[p.value] : Tensor::zeros(p.value.shape()));
   return out;
 }
 
@@ -56,19 +111,12 @@ int forward_command(const ForwardOptions& options) {
   const Config config = options.load();
   const nn::Vit model(vit_options(config), static_cast<std::uint64_t>(config.run.seed));
   load_weights(model, read_safetensors(options.weights), options.weights);
-  const Safetensors input = read_safetensors(options.input);
-  require_finite(input, options.input);
-  for (const auto& [name, tensor] : input.tensors)
-    usage_require(name == "images" || name == "labels", options.input,
-                  "{} {} is not used by this configuration", name, tensor);
-  const Tensor images = images_of(input, config, options.input);
-  const auto labels = input.tensors.find("labels");
-  const NamedTensors out = labels == input.tensors.end()
-                               ? NamedTensors{{"logits", model.logits(images, {})}}
-                               : with_gradients(model, images,
-                                                labels_of(labels->second, images,
-                                                          config.model.num_classes, options.input),
-                                                config.loss.label_smoothing);
+  Input input = read_input(options.input, config);
+  if (input.keep.defined() && config.select.mode == "zero")
+    input = with_zeros(input, config.model.patch_size);
+  const NamedTensors out =
+      input.labels.defined() ? with_gradients(model, input, config.loss)
+                             : NamedTensors{{"logits", model.logits(input.images, {}, input.keep)}};
   write_safetensors(options.output, out);
   return 0;
 }

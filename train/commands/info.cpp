@@ -1,14 +1,15 @@
 // hgtrain info: parameters, FLOPs and bytes of one image, counted by walking the model without
 // computing it.
-#include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "autograd/tape.h"
 #include "energy/labels.h"
-#include "tensor/ops/cross_entropy.h"
 #include "tensor/run.h"
 #include "train/commands/commands.h"
+#include "train/loss.h"
 #include "train/model.h"
+#include "train/selection.h"
 
 namespace hg {
 namespace {
@@ -32,7 +33,8 @@ class CostTable final : public Observer {
         call.op.cost(call.in, call.out).total();
   }
 
-  // A parameter belongs to the row of the longest label its name begins with.
+  // A parameter belongs to the row of the longest label its name begins with; one of a layer that
+  // no label fits (a prior) has a row of its own.
   void add_parameters(const nn::Parameters& parameters) {
     for (const nn::Parameter& p : parameters.all()) {
       Row* best = nullptr;
@@ -42,7 +44,7 @@ class CostTable final : public Observer {
         if (p.name.starts_with(label + ".") && label.size() > length)
           best = &row, length = label.size();
       }
-      (best ? *best : row_of("", "embed_tokens")).parameters += p.value.numel();
+      (best ? *best : row_of_own(p.name)).parameters += p.value.numel();
     }
   }
   const std::vector<Row>& rows() const { return rows_; }
@@ -53,23 +55,109 @@ class CostTable final : public Observer {
       if (row.layer == layer && row.op == op) return row;
     return rows_.emplace_back(Row{layer, op, 0, {}, {}});
   }
+  Row& row_of_own(const std::string& name) {
+    std::string layer;
+    for (const Row& row : rows_)
+      if (name.starts_with(row.layer + ".") && row.layer.size() > layer.size()) layer = row.layer;
+    return layer.empty() ? row_of("", "embed_tokens")
+                         : row_of(layer, name.substr(layer.size() + 1));
+  }
   std::vector<Row> rows_;
 };
 
-CostTable count_one_image(const nn::Vit& model, const Config& config) {
+Tensor first_patches(std::int64_t count) {
+  const Tensor keep = Tensor::empty({1, count}, DType::i64);
+  std::iota(keep.data<std::int64_t>(), keep.data<std::int64_t>() + count, 0);
+  return keep;
+}
+
+void count_scoring(const ModelConfig& m, const PatchSelection& selection) {
+  const PhaseScope phase(Phase::data);
+  const Scope scope("patch_select");
+  patch_scores(Tensor::hollow_of({DType::u8, {1, m.in_channels, m.img_size, m.img_size}}),
+               selection.score);
+}
+
+// One image in training: scored, its kept patches alone or all of them.
+CostTable count_one_image(const nn::Vit& model, const Config& config,
+                          const std::optional<PatchSelection>& selection) {
   CostTable table;
   const ObserverGuard guard(table);
   const DryRun dry;
   const ModelConfig& m = config.model;
+  if (selection) count_scoring(m, *selection);
   Tape tape;
   for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
-  const Tensor images = Tensor::hollow_of({DType::f32, {1, m.in_channels, m.img_size, m.img_size}});
-  const Tensor logits = model.logits(images, {});
-  const Scope scope("loss");
-  tape.backward(
-      cross_entropy(logits, Tensor::hollow_of({DType::i64, {1}}), config.loss.label_smoothing));
+  Shape shape{1, m.in_channels, m.img_size, m.img_size};
+  Tensor keep;
+  if (selection && selection->mode == PatchSelection::Mode::drop) {
+    keep = first_patches(selection->keep);
+    shape = {1, selection->keep, m.in_channels * m.patch_size * m.patch_size};
+  }
+  nn::PassRecord record = record_for(config.loss);
+  const Tensor logits =
+      model.logits(Tensor::hollow_of({DType::f32, shape}), {nullptr, &record}, keep);
+  tape.backward(training_loss(logits, Tensor::hollow_of({DType::i64, {1}}), record, config.loss));
   table.add_parameters(model.parameters());
   return table;
+}
+
+Row total_of(const CostTable& table) {
+  Row total{"total", "", 0, {}, {}};
+  for (const Row& row : table.rows()) {
+    total.parameters += row.parameters;
+    total.forward += row.forward;
+    total.backward += row.backward;
+  }
+  return total;
+}
+
+// What the filter saves: an image with all its patches, and the mean at the first epoch.
+struct Unfiltered {
+  PatchSelection selection;
+  std::int64_t patches;
+  Row total;
+
+  double expected(double filtered, double whole) const {
+    return selection.prob * filtered + (1 - selection.prob) * whole;
+  }
+};
+
+Json flops_of(const Row& row) {
+  return {{"forward", row.forward.flops()},
+          {"backward", row.backward.flops()},
+          {"forward_matmul", row.forward.flops_mm},
+          {"backward_matmul", row.backward.flops_mm}};
+}
+
+Json to_json(const Unfiltered& u, const Row& filtered) {
+  Json expected;
+  const Json with = flops_of(filtered), without = flops_of(u.total);
+  for (const auto& [key, value] : with.items())
+    expected[key] = u.expected(value.get<double>(), without[key].get<double>());
+  return {{"patches", u.patches},
+          {"kept", u.selection.keep},
+          {"mode", u.selection.mode == PatchSelection::Mode::drop ? "drop" : "zero"},
+          {"prob", u.selection.prob},
+          {"flops_all_patches", without},
+          {"flops_expected", expected}};
+}
+
+void print_selection(const Unfiltered& u, const Row& filtered) {
+  const auto giga = [](const Row& r) {
+    return static_cast<double>(r.forward.flops() + r.backward.flops()) * 1e-9;
+  };
+  const double with = giga(filtered), without = giga(u.total);
+  if (u.selection.mode == PatchSelection::Mode::zero) {
+    fmt::print("select: {} of {} patches are zeroed, the sequence stays whole: nothing is saved\n",
+               u.patches - u.selection.keep, u.patches);
+    return;
+  }
+  fmt::print(
+      "select: {} of {} patches, {:.1f} % of the {:.4f} GFLOP of all; at prob {} a mean of "
+      "{:.4f}\n",
+      u.selection.keep, u.patches, 100 * with / without, without, u.selection.prob,
+      u.expected(with, without));
 }
 
 Json to_json(const Row& row) {
@@ -84,7 +172,7 @@ Json to_json(const Row& row) {
           {"bytes_backward", row.backward.bytes()}};
 }
 
-void print_table(const nn::Vit& model, const CostTable& table, const Row& total) {
+void print_table(const CostTable& table, const Row& total) {
   fmt::print("{:<22} {:<16} {:>12} {:>16} {:>16} {:>14}\n", "layer", "op", "parameters",
              "FLOPs forward", "FLOPs backward", "bytes");
   const auto line = [](const Row& row) {
@@ -97,7 +185,7 @@ void print_table(const nn::Vit& model, const CostTable& table, const Row& total)
   fmt::print(
       "\n{} parameters; one image: forward {:.4f} GFLOP ({:.4f} in products), backward {:.4f} "
       "({:.4f})\n",
-      model.parameters().count(), static_cast<double>(total.forward.flops()) * 1e-9,
+      total.parameters, static_cast<double>(total.forward.flops()) * 1e-9,
       static_cast<double>(total.forward.flops_mm) * 1e-9,
       static_cast<double>(total.backward.flops()) * 1e-9,
       static_cast<double>(total.backward.flops_mm) * 1e-9);
@@ -108,27 +196,25 @@ void print_table(const nn::Vit& model, const CostTable& table, const Row& total)
 int info_command(const ModelOptions& options) {
   const Config config = options.load();
   const nn::Vit model(vit_options(config), 0, true);
-  const CostTable table = count_one_image(model, config);
-  Row total{"total", "", model.parameters().count(), {}, {}};
-  Json layers = Json::array();
-  for (const Row& row : table.rows()) {
-    total.forward += row.forward;
-    total.backward += row.backward;
-    layers.push_back(to_json(row));
-  }
+  const auto selection = patch_selection(config, Split::train);
+  const CostTable table = count_one_image(model, config, selection);
+  const Row total = total_of(table);
+  std::optional<Unfiltered> unfiltered;
+  if (selection)
+    unfiltered = {*selection, patches_of(config.model),
+                  total_of(count_one_image(model, config, {}))};
   if (!options.json) {
-    print_table(model, table, total);
+    print_table(table, total);
+    if (unfiltered) print_selection(*unfiltered, total);
     return 0;
   }
-  const Json out{
-      {"parameters", total.parameters},
-      {"flops",
-       {{"forward", total.forward.flops()},
-        {"backward", total.backward.flops()},
-        {"forward_matmul", total.forward.flops_mm},
-        {"backward_matmul", total.backward.flops_mm}}},
-      {"bytes", {{"forward", total.forward.bytes()}, {"backward", total.backward.bytes()}}},
-      {"layers", layers}};
+  Json layers = Json::array();
+  for (const Row& row : table.rows()) layers.push_back(to_json(row));
+  Json out{{"parameters", total.parameters},
+           {"flops", flops_of(total)},
+           {"bytes", {{"forward", total.forward.bytes()}, {"backward", total.backward.bytes()}}},
+           {"layers", layers}};
+  if (unfiltered) out["select"] = to_json(*unfiltered, total);
   fmt::print("{}\n", out.dump());
   return 0;
 }

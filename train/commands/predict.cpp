@@ -2,11 +2,11 @@
 #include <nlohmann/json.hpp>
 
 #include "data/image_file.h"
-#include "data/transforms.h"
 #include "tensor/ops/softmax.h"
 #include "train/checkpoint.h"
 #include "train/commands/commands.h"
 #include "train/evaluate.h"
+#include "train/selection.h"
 #include "train/usage_error.h"
 
 namespace hg {
@@ -18,7 +18,8 @@ struct Prediction {
   double probability = 0;
 };
 
-Prediction predict(const nn::Vit& model, const ModelCard& card, const std::string& file) {
+Prediction predict(const nn::Vit& model, const ModelCard& card,
+                   const std::optional<PatchSelection>& selection, const std::string& file) {
   Image image;
   try {
     image = load_image(file);
@@ -26,9 +27,9 @@ Prediction predict(const nn::Vit& model, const ModelCard& card, const std::strin
     throw UsageError(e.what());
   }
   const nn::VitOptions& o = model.options();
-  const Tensor input = to_input(image, static_cast<int>(o.img_size), static_cast<int>(o.channels),
-                                card.normalization);
-  const Tensor p = softmax(model.logits(input, {}));
+  const ModelInput input = to_input(image, static_cast<int>(o.img_size),
+                                    static_cast<int>(o.channels), card.normalization, selection);
+  const Tensor p = softmax(model.logits(input.images, {}, input.keep));
   const std::int64_t label = most_likely(p.data<float>(), o.classes);
   const auto index = static_cast<std::size_t>(label);
   return {file, index < card.class_names.size() ? card.class_names[index] : std::to_string(label),
@@ -48,7 +49,7 @@ int predict_command(const PredictOptions& options) {
                 "does not say how pixels are normalised");
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const std::string& file : options.images) {
-    const Prediction p = predict(model, card, file);
+    const Prediction p = predict(model, card, patch_selection(config, Split::test), file);
     all.push_back(
         {{"file", p.file}, {"class", p.name}, {"label", p.label}, {"probability", p.probability}});
     if (!options.json) fmt::print("{}: {} ({:.1f} %)\n", p.file, p.name, 100 * p.probability);

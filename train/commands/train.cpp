@@ -6,6 +6,7 @@
 #include "train/energy_profile.h"
 #include "train/files.h"
 #include "train/report/page.h"
+#include "train/selection.h"
 #include "train/text.h"
 #include "train/trainer.h"
 #include "train/usage_error.h"
@@ -86,6 +87,18 @@ Json forecast_of(const RunResult& r) {
   return json;
 }
 
+// How patches were selected in training; null: not at all.
+Json selection_summary(const Config& config, const RunResult& r) {
+  const auto selection = patch_selection(config, Split::train);
+  if (!selection) return {};
+  const bool drop = selection->mode == PatchSelection::Mode::drop;
+  return {{"mode", config.select.mode},
+          {"kept", selection->keep},
+          {"patches", patches_of(config.model)},
+          {"saves", drop},  // zeroed patches stay in the sequence
+          {"unscored_images", r.position.unscored_images}};
+}
+
 Json summary(const Config& config, const RunResult& r) {
   const auto score = [&](double Scores::*which) {
     return r.scores ? Json((*r.scores).*which) : Json();
@@ -120,7 +133,8 @@ Json summary(const Config& config, const RunResult& r) {
           {"carbon_source", fmt::format("{}, {}", carbon.source, carbon.year)},
           {"pue", config.run.pue},
           {"test_images", r.test_images},
-          {"prediction", forecast_of(r)}};
+          {"prediction", forecast_of(r)},
+          {"select", selection_summary(config, r)}};
 }
 
 void print_result(const Config& config, const RunResult& r, const std::string& folder) {
@@ -134,10 +148,13 @@ void print_result(const Config& config, const RunResult& r, const std::string& f
         "{}: joule budget of {} J used up ({:.3f} J) after step {}; --resume with a larger "
         "run.joule_budget goes on\n",
         config.run.name, config.run.joule_budget, used, r.steps);
-  fmt::print("{}: {}{}, {:.0f} s, {} {}, {}; {}\n", config.run.name,
+  const auto selection = patch_selection(config, Split::train);
+  const bool zeroed = selection && selection->mode == PatchSelection::Mode::zero;
+  fmt::print("{}: {}{}, {:.0f} s, {} {}, {}{}; {}\n", config.run.name,
              r.end == RunEnd::interrupted ? "interrupted, " : "", scores, r.position.seconds,
              with_prefix(used, "J"), energy::to_string(r.energy.kind),
-             with_prefix(r.co2.value, "g CO2"), folder);
+             with_prefix(r.co2.value, "g CO2"),
+             zeroed ? " (patches zeroed, not dropped: nothing saved)" : "", folder);
   if (!r.trace_note.empty()) fmt::print("{}: {}\n", config.run.name, r.trace_note);
 }
 

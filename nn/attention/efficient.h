@@ -1,0 +1,17 @@
+// efficient: O = softmax(Q) (softmax(K)^T V), queries over their features, keys over the tokens.
+#pragma once
+
+#include "nn/attention/attention.h"
+
+namespace hg::nn {
+
+class EfficientAttention final : public Attention {
+ public:
+  using Attention::Attention;
+
+ private:
+  Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
+             const Tensor& ids) const override;
+};
+
+}  // namespace hg::nn

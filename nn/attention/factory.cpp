@@ -1,0 +1,85 @@
+// The variants by name.
+#include <functional>
+#include <map>
+
+#include "nn/attention/cosformer.h"
+#include "nn/attention/efficient.h"
+#include "nn/attention/favor.h"
+#include "nn/attention/kerformer.h"
+#include "nn/attention/linear_elu.h"
+#include "nn/attention/linformer.h"
+#include "nn/attention/mgk.h"
+#include "nn/attention/mlk.h"
+#include "nn/attention/prior.h"
+#include "nn/attention/prob.h"
+#include "nn/attention/rbf.h"
+#include "nn/attention/ref_gmm.h"
+#include "nn/attention/softmax.h"
+#include "nn/attention/sparse.h"
+#include "nn/attention/xca.h"
+
+namespace hg::nn {
+namespace {
+
+using Made = std::unique_ptr<Attention>;
+using Maker = std::function<Made(const Builder&, const AttentionOptions&)>;
+
+// The variant's constructor, with what it takes beside the options.
+template <class Variant, class... More>
+Maker maker(More... more) {
+  return [=](const Builder& parent, const AttentionOptions& o) -> Made {
+    return std::make_unique<Variant>(parent, o, more...);
+  };
+}
+
+struct Variant {
+  Maker make;
+  AttentionTraits traits;
+};
+
+const std::map<std::string, Variant>& variants() {
+  using Map = QuadraticOptions::Map;
+  constexpr AttentionTraits kLinear{}, kSmall{.weights = true},
+      kQuadratic{.quadratic = true, .weights = true},
+      kGaussian{.quadratic = true, .weights = true, .likelihood = true};
+  static const std::map<std::string, Variant> all{
+      {"softmax", {maker<SoftmaxAttention>(), kQuadratic}},
+      {"rbf", {maker<RbfAttention>(), kGaussian}},
+      {"mgk", {maker<MgkAttention>(), kGaussian}},
+      {"mlk", {maker<MlkAttention>(), kLinear}},
+      {"gmm", {maker<PriorAttention>(PriorAttention::Of::key), kGaussian}},
+      {"fiak", {maker<PriorAttention>(PriorAttention::Of::pair), kGaussian}},
+      {"prob", {maker<ProbAttention>(), kGaussian}},
+      {"linear_elu", {maker<LinearEluAttention>(), kLinear}},
+      {"efficient", {maker<EfficientAttention>(), kLinear}},
+      {"kerformer", {maker<KerformerAttention>(), kLinear}},
+      {"favor", {maker<FavorAttention>(), kLinear}},
+      {"cosformer", {maker<CosformerAttention>(), kLinear}},
+      {"linformer", {maker<LinformerAttention>(), kSmall}},
+      {"xca", {maker<XcaAttention>(), kSmall}},
+      {"sparsemax", {maker<SparseAttention>(Map::sparsemax), kQuadratic}},
+      {"entmax15", {maker<SparseAttention>(Map::entmax15), kQuadratic}},
+      {"ref_gmm", {maker<RefGmmAttention>(), kQuadratic}},
+  };
+  return all;
+}
+
+const Variant& variant_of(const AttentionOptions& o) {
+  const auto found = variants().find(o.variant);
+  require(found != variants().end(), "attention", "no variant is called \"{}\"", o.variant);
+  return found->second;
+}
+
+}  // namespace
+
+Made make_attention(const Builder& parent, const AttentionOptions& options) {
+  return variant_of(options).make(parent, options);
+}
+
+AttentionTraits attention_traits(const AttentionOptions& options) {
+  AttentionTraits traits = variant_of(options).traits;
+  if (options.variant == "gmm" || options.variant == "fiak") traits.likelihood = options.rbf_score;
+  return traits;
+}
+
+}  // namespace hg::nn

@@ -1,0 +1,82 @@
+#include "nn/attention/kerformer.h"
+
+#include <limits>
+
+#include "nn/attention/positions.h"
+#include "tensor/observer.h"
+#include "tensor/ops/broadcast.h"
+#include "tensor/ops/linear_attention.h"
+#include "tensor/ops/matmul.h"
+#include "tensor/ops/permute.h"
+#include "tensor/ops/reduce.h"
+#include "tensor/ops/scale_axes.h"
+#include "tensor/ops/softmax.h"
+#include "tensor/ops/unary.h"
+
+namespace hg::nn {
+namespace {
+
+constexpr double kLowestQuery = -80;  // below, sigmoid would underflow
+constexpr double kFloor = 1e-12;
+
+using Squeeze = AttentionOptions::Squeeze;
+
+// x [.., R, C] plus b [R], or [.., R], in every column.
+Tensor add_rows(const Tensor& x, const Tensor& b) {
+  if (x.rank() == 2) return permute(add_leading(permute(x, {1, 0}), b), {1, 0});
+  const bool own = b.rank() == 2;  // each image its own
+  const Tensor rows = permute(x, own ? Shape{2, 0, 1} : Shape{0, 2, 1});
+  return permute(add_leading(rows, b), own ? Shape{1, 2, 0} : Shape{0, 2, 1});
+}
+
+}  // namespace
+
+KerformerAttention::KerformerAttention(const Builder& parent, const AttentionOptions& o)
+    : Attention(parent, o) {
+  if (!o.se) return;
+  const std::int64_t hidden = std::max<std::int64_t>(1, o.tokens / o.reduction);
+  const Builder se = parent.child("attn").child("se");
+  Builder fc1 = se.child("fc1"), fc2 = se.child("fc2");
+  weight1_ = fc1.make("weight", {hidden, o.tokens}, Init::normal(0.02));
+  bias1_ = fc1.make("bias", {hidden}, Init::constant(0));
+  weight2_ = fc2.make("weight", {o.tokens, hidden}, Init::normal(0.02));
+  bias2_ = fc2.make("bias", {o.tokens}, Init::constant(0));
+}
+
+Tensor KerformerAttention::mix(const Tensor&, const Tensor& qkv, const Context&,
+                               const Tensor& ids) const {
+  const Tensors parts = split_qkv(qkv);
+  const Tensor queries = sigmoid(clamp(parts[0], kLowestQuery, std::numeric_limits<float>::max()));
+  const Tensor raw = with_heads(parts[1], options_.heads);
+  Tensor keys =
+      options_.feature_axis ? softmax(raw) : with_heads(softmax(parts[1], 1), options_.heads);
+  if (weight1_.defined()) keys = scale_axes(keys, gates(raw, keys, ids), 0);
+  return linear_attention(queries, without_heads(keys), parts[2], options_.heads, kFloor);
+}
+
+// Weights stand on the left of products, where they are read in place: they are N x N / reduction,
+// and many times larger than what they act on.
+Tensor KerformerAttention::gates(const Tensor& keys, const Tensor& softmaxed,
+                                 const Tensor& ids) const {
+  const Scope scope("se");
+  const Tensor z = options_.squeeze == Squeeze::mean  ? mean(softmaxed, 3)
+                   : options_.squeeze == Squeeze::max ? max(softmaxed, 3)
+                                                      : mean(keys, 3);  // [B, N, H]
+  const std::int64_t batch = z.dim(0), n = z.dim(1), heads = z.dim(2);
+  Tensor inward = weight1_, outward = weight2_, bias = bias2_;
+  if (ids.defined()) {
+    inward = transpose(gather_rows(contiguous(transpose(weight1_)), ids));
+    outward = gather_rows(weight2_, ids);
+    bias = reshape(gather_rows(reshape(bias2_, {-1, 1}), ids), ids.shape());
+  }
+  if (ids.defined() && ids.rank() == 2) {                       // each image its own weights
+    const Tensor hidden = add_rows(matmul(inward, z), bias1_);  // [B, h, H]
+    return sigmoid(add_rows(matmul(outward, hidden), bias));
+  }
+  const Tensor columns = reshape(permute(z, {1, 0, 2}), {n, batch * heads});
+  const Tensor hidden = add_rows(matmul(inward, columns), bias1_);  // [h, B H]
+  const Tensor g = sigmoid(add_rows(matmul(outward, hidden), bias));
+  return permute(reshape(g, {n, batch, heads}), {1, 0, 2});
+}
+
+}  // namespace hg::nn

@@ -1,0 +1,81 @@
+#include "nn/attention/mgk.h"
+
+#include <cmath>
+
+#include "tensor/ops/gather.h"
+#include "tensor/ops/permute.h"
+#include "tensor/ops/reduce.h"
+#include "tensor/ops/view.h"
+#include "tensor/run.h"
+
+namespace hg::nn {
+
+using Mode = AttentionOptions::Mode;
+
+MgkAttention::MgkAttention(const Builder& parent, const AttentionOptions& o)
+    : Attention(parent, o), keys_(parent.child("attn"), o) {}
+
+Tensor MgkAttention::mix(const Tensor& x, const Tensor& qkv, const Context& context,
+                         const Tensor& ids) const {
+  QuadraticOptions o = quadratic(context, x, x.dim(1));
+  o.score = QuadraticOptions::Score::rbf;
+  o.norm_const = options_.norm_const;
+  for (std::size_t r = 0; r < options_.sigma2_scale.size(); ++r)
+    o.variance[r] = options_.sigma2_scale[r] * std::sqrt(static_cast<double>(options_.dim_head));
+  Tensors inputs{qkv};
+  for (const Tensor& key : keys_.extra(x, qkv)) inputs.push_back(key);
+  o.extra_keys = static_cast<int>(inputs.size()) - 1;
+  if (options_.mode == Mode::hard_e) {
+    o.map = QuadraticOptions::Map::best;
+    return attend(o, inputs, context, true);
+  }
+  o.prior = QuadraticOptions::Prior::plain;
+  inputs.push_back(keys_.priors());
+  o.ids = ids.defined() && options_.pi_shape == AttentionOptions::PiShape::head_pos;
+  if (o.ids) inputs.push_back(ids);
+  o.responsibilities = options_.mode == Mode::soft_e && context.record;
+  const Tensor mixed = attend(o, inputs, context, true);
+  if (o.responsibilities) {
+    Tensors& values = context.record->statistics.back().values;
+    values = by_position(values[0], ids);
+  }
+  return mixed;
+}
+
+Tensors MgkAttention::by_position(const Tensor& responsibilities, const Tensor& ids) const {
+  const std::int64_t batch = responsibilities.dim(0), n = responsibilities.dim(2);
+  const Tensor by_token =  // [B, N, H M]
+      reshape(permute(responsibilities, {0, 2, 1, 3}), {batch, n, -1});
+  const Tensor counts = Tensor::zeros({options_.tokens});
+  float* const count = counts.data<float>();
+  const bool per_image = ids.defined() && ids.rank() == 2;
+  for (std::int64_t i = 0; i < (per_image ? batch * n : n); ++i)
+    count[ids.defined() ? ids.data<std::int64_t>()[i] : i] +=
+        static_cast<float>(per_image ? n : batch * n);
+  if (!ids.defined()) return {sum(by_token, 0), counts};
+  const ops::ScatterAddRows scatter(options_.tokens, ops::ScatterAddRows::Form::table);
+  return {run_one(scatter, {per_image ? by_token : sum(by_token, 0), ids}), counts};
+}
+
+void MgkAttention::learn(const CachedVector<Tensors>& passes) const {
+  const std::int64_t heads = options_.heads, parts = options_.components;
+  const auto shape = options_.pi_shape;
+  const bool by_head = shape != AttentionOptions::PiShape::layer;
+  const bool by_token = shape == AttentionOptions::PiShape::head_pos;
+  const auto size = static_cast<std::size_t>(keys_.pi().numel());
+  CachedVector<double> sums(size, 0.0), counts(size, 0.0);
+  for (const Tensors& pass : passes)
+    for (std::int64_t t = 0; t < options_.tokens; ++t)
+      for (std::int64_t i = 0; i < heads * parts; ++i) {
+        const std::int64_t group =
+            (by_head ? i / parts : 0) * (by_token ? options_.tokens : 1) + (by_token ? t : 0);
+        const auto at = static_cast<std::size_t>(group * parts + i % parts);
+        sums[at] += pass[0].data<float>()[t * heads * parts + i];
+        counts[at] += pass[1].data<float>()[t];
+      }
+  float* const pi = keys_.pi().data<float>();
+  for (std::size_t i = 0; i < size; ++i)
+    if (counts[i] > 0) pi[i] = static_cast<float>(sums[i] / counts[i]);
+}
+
+}  // namespace hg::nn

@@ -1,0 +1,26 @@
+// gmm and fiak: a_ij = p_ij e^s_ij / (its sum over j), p = min(|pi|, 1) learned, of each key
+// (gmm, pi [H, N]) or of each pair (fiak, pi [H, N, N]).
+#pragma once
+
+#include "nn/attention/attention.h"
+
+namespace hg::nn {
+
+class PriorAttention final : public Attention {
+ public:
+  enum class Of { key, pair };
+  PriorAttention(const Builder& parent, const AttentionOptions& options, Of of);
+
+  const Tensor& pi() const { return pi_; }
+  // Rows of A, over all heads, that no key has a prior for: their output is 0.
+  std::int64_t empty_rows() const;
+
+ private:
+  Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
+             const Tensor& ids) const override;
+
+  Of of_;
+  Tensor pi_;
+};
+
+}  // namespace hg::nn

@@ -1,0 +1,18 @@
+// prob: attention as the MAP value of a joint mixture over queries and values. T EM steps adapt the
+// keys to the queries; then the Gaussian posterior (or, with the magnitude prior, softmax).
+#pragma once
+
+#include "nn/attention/attention.h"
+
+namespace hg::nn {
+
+class ProbAttention final : public Attention {
+ public:
+  using Attention::Attention;
+
+ private:
+  Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
+             const Tensor& ids) const override;
+};
+
+}  // namespace hg::nn

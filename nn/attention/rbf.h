@@ -1,0 +1,17 @@
+// rbf: A = softmax(-|q - k|^2 / (2 sqrt(D))), the posterior of Gaussians around the keys.
+#pragma once
+
+#include "nn/attention/attention.h"
+
+namespace hg::nn {
+
+class RbfAttention final : public Attention {
+ public:
+  using Attention::Attention;
+
+ private:
+  Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
+             const Tensor& ids) const override;
+};
+
+}  // namespace hg::nn

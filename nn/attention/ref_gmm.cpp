@@ -1,0 +1,47 @@
+#include "nn/attention/ref_gmm.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "nn/attention/positions.h"
+#include "tensor/ops/binary.h"
+#include "tensor/ops/broadcast.h"
+#include "tensor/ops/permute.h"
+#include "tensor/ops/reduce.h"
+#include "tensor/ops/scale_axes.h"
+#include "tensor/ops/unary.h"
+
+namespace hg::nn {
+namespace {
+
+constexpr double kLeastVariance = 1e-12;
+
+// log N(p_h | mean, variance over the heads) of each head, image and token: [H, B, N, D] -> [H, B,
+// N]
+Tensor log_density(const Tensor& p) {
+  const auto heads = static_cast<double>(p.dim(0)), width = static_cast<double>(p.dim(3));
+  const Tensor centred = add_leading(p, scale(mean(p, 0), -1)), squares = square(centred);
+  const Tensor variance = clamp(scale(sum(squares, 0), 1 / (heads - 1)), kLeastVariance,
+                                std::numeric_limits<float>::max());
+  const Tensor ones = Tensor::full(variance.shape(), 1, variance.dtype());
+  const Tensor terms = add_leading(mul_leading(squares, div(ones, variance)), log(variance));
+  const double constant = -0.5 * width * std::log(2 * std::numbers::pi);
+  return add_leading(scale(sum(terms, 3), -0.5), Tensor::full({p.dim(2)}, constant, p.dtype()));
+}
+
+}  // namespace
+
+RefGmmAttention::RefGmmAttention(const Builder& parent, const AttentionOptions& o)
+    : Attention(parent, o) {
+  require(o.heads >= 2, "ref_gmm", "a variance over {} heads", o.heads);
+}
+
+Tensor RefGmmAttention::mix(const Tensor& x, const Tensor& qkv, const Context& context,
+                            const Tensor&) const {
+  const Tensor mixed = attend(quadratic(context, x, x.dim(1)), {&qkv, 1}, context, false);
+  const Tensor p = permute(with_heads(mixed, options_.heads), {2, 0, 1, 3});  // [H, B, N, D]
+  return without_heads(permute(scale_axes(p, log_density(p), 0), {1, 2, 0, 3}));
+}
+
+}  // namespace hg::nn

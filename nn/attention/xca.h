@@ -1,0 +1,19 @@
+// xca: attention between channels. A = softmax(t_h Q^T K) over columns of length 1, O = V A^T.
+#pragma once
+
+#include "nn/attention/attention.h"
+
+namespace hg::nn {
+
+class XcaAttention final : public Attention {
+ public:
+  XcaAttention(const Builder& parent, const AttentionOptions& options);
+
+ private:
+  Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
+             const Tensor& ids) const override;
+
+  Tensor temperature_;  // [H]
+};
+
+}  // namespace hg::nn

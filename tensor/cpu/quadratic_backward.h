@@ -1,0 +1,260 @@
+// Backward kernel of quadratic attention: see tensor/ops/quadratic_attention.h. With weights a_ijr,
+// g_ij = do_i . v_j and d_i = do_i . o_i - dlse_i the gradient of a logit is a_ijr (g_ij - d_i);
+// scores are formed again.
+#pragma once
+
+#include "tensor/cpu/quadratic_forward.h"
+
+namespace hg::cpu {
+
+template <class T>
+struct QuadraticBackward {
+  using P = Packet<T>;
+  using Map = QuadraticOptions::Map;
+  QuadraticCall<T> call;
+  TokenHeads<T> o, grad_o, dq, dv, dk[QuadraticOptions::kMostComponents];
+  const T* lse;
+  const T* grad_lse;  // or null
+  T* grad_prior;      // of the whole table, where priors depend on the query, or null
+
+  // Buffers of one (image, head).
+  struct Work {
+    Scratch<T> keys_t, keys, values_t, bias, prior, scores, weights, grads, key_sums, mask, line,
+        packed;
+    T* prior_sums;  // [row()], summed over queries; or null
+    explicit Work(const QuadraticSizes& s, const QuadraticCall<T>& call, T* prior_sums)
+        : keys_t(s.components * call.packed_keys()),
+          keys(s.components * packed_size<T>(s.d, s.m)),
+          values_t(call.packed_keys()),
+          bias(s.row()),
+          prior(s.row()),
+          scores(s.block_rows() * s.row()),
+          weights(s.block_rows() * s.m),
+          grads(s.block_rows() * s.m),
+          key_sums(s.row()),
+          mask(s.m),
+          line(s.m),
+          packed(gemm_scratch<T>(s.d, s.block_rows())),
+          prior_sums(prior_sums) {}
+  };
+
+  void operator()(std::int64_t b, std::int64_t h, T* prior_sums) const {
+    const QuadraticSizes& s = call.s;
+    const Work work(s, call, prior_sums);
+    prepare(b, h, work);
+    const PriorRow<T> common =
+        call.prior_per_query() ? PriorRow<T>{} : call.prior_row(b, h, 0, work.prior);
+    const std::int64_t step = s.block_rows();
+    for (std::int64_t i = 0; i < s.n; i += step) {
+      const std::int64_t rows = std::min(step, s.n - i);
+      call.score_block(b, h, i, rows, work.keys_t, work.bias, work.scores);
+      gemm_packed<T>(rows, s.m, s.d, grad_o.matrix(b, h, i), work.values_t, work.grads, s.m);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const PriorRow<T> prior =
+            call.prior_per_query() ? call.prior_row(b, h, i + r, work.prior) : common;
+        row(b, h, i + r, prior, work, r);
+      }
+      products(b, h, i, rows, work);
+      if (call.query_norm) pull_queries(b, h, i, rows, work.scores);
+    }
+    if (call.o.score == QuadraticOptions::Score::rbf) pull_keys(b, h, work.key_sums);
+  }
+
+ private:
+  void prepare(std::int64_t b, std::int64_t h, const Work& work) const {
+    const QuadraticSizes& s = call.s;
+    call.pack_keys(b, h, work.keys_t);
+    for (std::int64_t r = 0; r < s.components; ++r)
+      pack_b<T>(s.d, s.m, call.k[r].matrix(b, h), work.keys + r * packed_size<T>(s.d, s.m));
+    pack_b<T>(s.m, s.d, call.v.matrix(b, h).transposed(), work.values_t);
+    if (call.has_bias()) call.key_bias(b, h, work.bias);
+    std::fill_n(static_cast<T*>(work.key_sums), s.row(), T{0});
+    if (work.prior_sums) std::fill_n(work.prior_sums, s.row(), T{0});
+  }
+
+  // Scores of query i -> gradients of its scores q.k; grads g -> as they are; weights.
+  void row(std::int64_t b, std::int64_t h, std::int64_t i, const PriorRow<T>& prior,
+           const Work& work, std::int64_t r) const {
+    const QuadraticSizes& s = call.s;
+    T *scores = work.scores + r * s.row(), *g = work.grads + r * s.m, *a = work.weights + r * s.m;
+    const std::int64_t at = (b * s.heads + h) * s.n + i;
+    if (prior.largest == 0) {
+      std::fill_n(scores, s.row(), T{0});
+      std::fill_n(a, s.m, T{0});
+      return;
+    }
+    const bool dropping = call.o.dropout > 0;
+    if (dropping) {
+      std::fill_n(static_cast<T*>(work.mask), s.m, T{1});
+      drop<T>(DropRule{call.o.key, call.o.dropout},
+              call.o.first + static_cast<std::uint64_t>(at * s.m), s.m, work.mask, work.mask);
+      multiply(s.m, g, work.mask);
+    }
+    const T query = call.half_query_norm(b, h, i);
+    if (call.o.map == Map::softmax)
+      softmax_row(b, h, i, prior, query, scores, g, a, work);
+    else if (call.o.map == Map::best)
+      best_row(lse[at], delta(b, h, i), query, scores, g, a);
+    else
+      sparse_row(lse[at], scores, g, a);
+    if (dropping) multiply(s.m, a, work.mask);
+    if (call.o.score == QuadraticOptions::Score::rbf) add(s.row(), work.key_sums, scores);
+  }
+
+  T delta(std::int64_t b, std::int64_t h, std::int64_t i) const {
+    const T dot = row_sum(
+        call.s.d, [](auto x, auto y) { return ei::pmul(x, y); },
+        static_cast<const T*>(grad_o.at(b, h) + i * grad_o.row),
+        static_cast<const T*>(o.at(b, h) + i * o.row));
+    return grad_lse ? dot - grad_lse[(b * call.s.heads + h) * call.s.n + i] : dot;
+  }
+
+  void softmax_row(std::int64_t b, std::int64_t h, std::int64_t i, const PriorRow<T>& prior,
+                   T query, T* scores, const T* g, T* a, const Work& work) const {
+    const QuadraticSizes& s = call.s;
+    const std::int64_t visible = call.visible(i);
+    T statistic = lse[(b * s.heads + h) * s.n + i];
+    if (call.o.likelihood) statistic -= std::log(prior.largest);
+    const P shared = ei::pset1<P>(delta(b, h, i));
+    for (std::int64_t r = 0; r < s.components; ++r) {
+      T* const part = scores + r * s.m;
+      const P scale = ei::pset1<P>(call.scale[r]);
+      const P shift = ei::pset1<P>(-(statistic + call.scale[r] * query));
+      const auto weight = [&](auto x) { return vexp(ei::pmadd(x, scale, shift)); };
+      map(visible, part, weight, part);
+      std::fill(part + visible, part + s.m, T{0});
+      if (prior.weights) {
+        const T* const w = prior.weights + r * s.m;
+        if (prior.has_zeros) clear_hidden(w, part);
+        if (work.prior_sums)
+          add_prior_sums(prior.largest, shared, part, g, work.prior_sums + r * s.m);
+        if (grad_prior) add_prior_row(b, h, i, r, prior.largest, shared, part, g, work.line);
+        multiply(s.m, part, w);
+      }
+      if (r == 0)
+        std::copy_n(part, s.m, a);
+      else
+        add(s.m, a, part);
+      map(
+          s.m, part,
+          [&](auto y, auto w) { return ei::pmul(ei::pmul(ei::psub(y, shared), w), scale); }, g,
+          static_cast<const T*>(part));
+    }
+  }
+  void clear_hidden(const T* weights, T* part) const {
+    map(
+        call.s.m, part,
+        [](auto x, auto w) { return ei::pselect(ei::pcmp_lt(splat<P>(0.0), w), x, splat<P>(0.0)); },
+        part, weights);
+  }
+  // A prior's gradient: e_ij / (Z_i) (g_ij - d_i), the division by the largest prior undone.
+  void add_prior_sums(T largest, P shared, const T* e, const T* g, T* sums) const {
+    const P inverse = ei::pset1<P>(1 / largest);
+    map(
+        call.s.m, sums,
+        [&](auto sum, auto x, auto y) {
+          return ei::pmadd(ei::pmul(x, inverse), ei::psub(y, shared), sum);
+        },
+        sums, e, g);
+  }
+  void add_prior_row(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t r, T largest,
+                     P shared, const T* e, const T* g, T* line) const {
+    std::fill_n(line, call.s.m, T{0});
+    add_prior_sums(largest, shared, e, g, line);
+    for (std::int64_t j = 0; j < call.s.m; ++j)
+      grad_prior[call.prior.index(b, h, i, j, r)] += line[j];
+  }
+
+  // The winning component has the whole gradient; of equals the first one.
+  void best_row(T statistic, T shared, T query, T* scores, const T* g, T* a) const {
+    const std::int64_t m = call.s.m;
+    QuadraticForward<T>::best_logits(call, query, scores, a);
+    for (std::int64_t j = 0; j < m; ++j) {
+      bool found = false;
+      const T weight = std::exp(a[j] - statistic);
+      for (std::int64_t r = 0; r < call.s.components; ++r) {
+        T& score = scores[r * m + j];
+        const bool wins = !found && call.scale[r] * (score - query) == a[j];
+        found |= wins;
+        score = wins ? weight * (g[j] - shared) * call.scale[r] : T{0};
+      }
+      a[j] = weight;
+    }
+  }
+
+  // sparsemax: g - mean of g on the support; entmax15 with u = sqrt(a): u g - u (sum u g / sum u)
+  void sparse_row(T threshold, T* scores, const T* g, T* a) const {
+    const std::int64_t m = call.s.m;
+    const P scale = ei::pset1<P>(call.scale[0]);
+    map(
+        m, scores, [&](auto x) { return ei::pmul(x, scale); }, scores);
+    const bool sparsemax = call.o.map == Map::sparsemax;
+    T* const u = scores;  // 1 on the support, or the root of the weight
+    if (sparsemax) {
+      sparsemax_weights(m, threshold, scores, a);
+      map(
+          m, u,
+          [](auto x) {
+            return ei::pselect(ei::pcmp_lt(splat<P>(0.0), x), splat<P>(1.0), splat<P>(0.0));
+          },
+          a);
+    } else {
+      entmax15_roots(m, threshold, scores, u);
+      map(
+          m, a, [](auto x) { return ei::pmul(x, x); }, u);
+    }
+    const T mean =
+        row_sum(
+            m, [](auto x, auto y) { return ei::pmul(x, y); }, static_cast<const T*>(u), g) /
+        row_sum(m, static_cast<const T*>(u));
+    const P shared = ei::pset1<P>(mean);
+    map(
+        m, scores,
+        [&](auto x, auto y) { return ei::pmul(ei::pmul(ei::psub(y, shared), x), scale); }, u, g);
+  }
+
+  void products(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t rows,
+                const Work& work) const {
+    const QuadraticSizes& s = call.s;
+    const Epilogue<T> add{.accumulate = i > 0};
+    const Matrix<T> weights_t{work.weights, 1, s.m};
+    gemm_serial<T>(s.m, s.d, rows, weights_t, grad_o.matrix(b, h, i), dv.at(b, h), dv.row,
+                   work.packed, add);
+    for (std::int64_t r = 0; r < s.components; ++r) {
+      const Matrix<T> ds{work.scores + r * s.m, s.row(), 1};
+      gemm_serial<T>(s.m, s.d, rows, ds.transposed(), call.q.matrix(b, h, i), dk[r].at(b, h),
+                     dk[r].row, work.packed, add);
+      gemm_packed<T>(rows, s.d, s.m, ds, work.keys + r * packed_size<T>(s.d, s.m),
+                     dq.at(b, h) + i * dq.row, dq.row, {.accumulate = r > 0});
+    }
+  }
+
+  // The part of - |q|^2 / 2 and - |k|^2 / 2 in the scores.
+  void pull_queries(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t rows,
+                    const T* scores) const {
+    for (std::int64_t r = 0; r < rows; ++r)
+      subtract(row_sum(call.s.row(), scores + r * call.s.row()),
+               call.q.at(b, h) + (i + r) * call.q.row, dq.at(b, h) + (i + r) * dq.row);
+  }
+  void pull_keys(std::int64_t b, std::int64_t h, const T* sums) const {
+    for (std::int64_t r = 0; r < call.s.components; ++r)
+      for (std::int64_t j = 0; j < call.s.m; ++j)
+        subtract(sums[r * call.s.m + j], call.k[r].at(b, h) + j * call.k[r].row,
+                 dk[r].at(b, h) + j * dk[r].row);
+  }
+  void subtract(T factor, const T* x, T* y) const {
+    const P f = ei::pset1<P>(-factor);
+    map(
+        call.s.d, y, [&](auto a, auto c) { return ei::pmadd(f, c, a); }, y, x);
+  }
+  static void multiply(std::int64_t n, T* y, const T* x) {
+    map(
+        n, y, [](auto a, auto c) { return ei::pmul(a, c); }, y, x);
+  }
+  static void add(std::int64_t n, T* y, const T* x) {
+    map(
+        n, y, [](auto a, auto c) { return ei::padd(a, c); }, y, x);
+  }
+};
+
+}  // namespace hg::cpu

@@ -1,0 +1,174 @@
+// The operands of one call of quadratic attention, and what its forward and backward kernels share:
+// where heads lie, scores of a block of rows, priors of a row.
+#pragma once
+
+#include "tensor/cpu/elementwise.h"
+#include "tensor/cpu/scratch.h"
+#include "tensor/cpu/token_heads.h"
+#include "tensor/ops/quadratic_attention.h"
+
+namespace hg::cpu {
+
+struct QuadraticSizes {
+  std::int64_t batch, heads, n, m, d, components;  // n queries, m keys
+  QuadraticSizes(const QuadraticOptions& o, In in)
+      : batch(in[0].dim(0)),
+        heads(o.heads),
+        n(in[0].dim(1)),
+        m(o.apart ? in[1].dim(1) : n),
+        d(in[0].dim(2) / (heads * (o.apart ? 1 : 3))),
+        components(o.components()) {}
+  std::int64_t row() const { return components * m; }  // scores of one query
+  // Score rows held at a time: a block that stays in a core's L2 cache.
+  std::int64_t block_rows() const {
+    constexpr std::int64_t kScores = 40000;
+    return std::clamp<std::int64_t>(kScores / std::max<std::int64_t>(row(), 1) / 6 * 6, 6,
+                                    kMostBlockRows);
+  }
+  static constexpr std::int64_t kMostBlockRows = 384;
+};
+
+// Operand `which` of tensors laid out like the forward's first inputs.
+template <class T>
+TokenHeads<T> base_operand(const QuadraticOptions& o, In in, int which) {
+  return o.apart ? token_heads<T>(in[static_cast<std::size_t>(which)], o.heads)
+                 : token_heads<T>(in[0], o.heads, which, 3);
+}
+// The keys of component r, likewise.
+template <class T>
+TokenHeads<T> key_operand(const QuadraticOptions& o, In in, int r) {
+  const int extra = o.replace_keys ? r : r - 1;
+  return extra < 0 ? base_operand<T>(o, in, 1)
+                   : token_heads<T>(in[static_cast<std::size_t>(o.base_inputs() + extra)], o.heads);
+}
+
+// A prior by strides, 0 along what it does not depend on.
+template <class T>
+struct PriorTable {
+  const T* data = nullptr;
+  std::int64_t head = 0, query = 0, key = 0, component = 0;
+  const std::int64_t* ids = nullptr;
+  std::int64_t ids_batch = 0;  // 0: one list for all images
+
+  PriorTable() = default;
+  PriorTable(const QuadraticOptions& o, In in) {
+    if (o.prior == QuadraticOptions::Prior::none) return;
+    const Tensor& prior = in[static_cast<std::size_t>(o.prior_input())];
+    data = prior.data<T>();
+    const Shape& shape = prior.shape();
+    const Shape strides = shape.contiguous_strides();
+    const auto stride = [&](int axis) { return shape[axis] == 1 ? 0 : strides[axis]; };
+    head = stride(0), query = stride(1), key = stride(2), component = stride(3);
+    if (!o.ids) return;
+    const Tensor& list = in[static_cast<std::size_t>(o.prior_input() + 1)];
+    ids = list.data<std::int64_t>();
+    ids_batch = list.rank() == 2 ? list.dim(1) : 0;
+  }
+  std::int64_t position(std::int64_t b, std::int64_t token) const {
+    return ids ? ids[b * ids_batch + token] : token;
+  }
+  std::int64_t index(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j,
+                     std::int64_t r) const {
+    return h * head + position(b, i) * query + position(b, j) * key + r * component;
+  }
+};
+
+// Priors of one row of scores, divided by the largest: a row may be rescaled, and equal priors
+// become 1, which leaves every bit of softmax as it is.
+template <class T>
+struct PriorRow {
+  const T* weights = nullptr;  // none: all 1
+  T largest = 1;               // before the division; 0: the row is empty
+  bool has_zeros = false;
+};
+
+template <class T>
+struct QuadraticCall {
+  using P = Packet<T>;
+  QuadraticOptions o;
+  QuadraticSizes s;
+  TokenHeads<T> q, v, k[QuadraticOptions::kMostComponents];
+  PriorTable<T> prior;
+  T scale[QuadraticOptions::kMostComponents];  // logit = scale (q.k + bias - |q|^2 / 2)
+  bool query_norm;
+
+  QuadraticCall(const QuadraticOptions& options, In in)
+      : o(options),
+        s(o, in),
+        q(base_operand<T>(o, in, 0)),
+        v(base_operand<T>(o, in, 2)),
+        prior(o, in),
+        query_norm(o.keeps_query_norm(s.d)) {
+    for (int r = 0; r < s.components; ++r) {
+      k[r] = key_operand<T>(o, in, r);
+      scale[r] = static_cast<T>(1 / o.variance_of(r, s.d));
+    }
+  }
+
+  bool has_bias() const { return o.score == QuadraticOptions::Score::rbf || o.norm_const; }
+  // bias[r m + j] = - |k_jr|^2 / 2, and the normaliser's logarithm over the scale
+  void key_bias(std::int64_t b, std::int64_t h, T* bias) const {
+    for (std::int64_t r = 0; r < s.components; ++r) {
+      const double variance = o.variance_of(static_cast<int>(r), s.d);
+      const T lift =
+          o.norm_const
+              ? static_cast<T>(-0.5 * static_cast<double>(s.d) * std::log(variance) * variance)
+              : T{0};
+      for (std::int64_t j = 0; j < s.m; ++j)
+        bias[r * s.m + j] = lift - (o.score == QuadraticOptions::Score::rbf
+                                        ? half_norm(k[r].at(b, h) + j * k[r].row)
+                                        : T{0});
+    }
+  }
+  T half_norm(const T* x) const {
+    return T{0.5} * row_sum(
+                        s.d, [](auto a) { return ei::pmul(a, a); }, x);
+  }
+  T half_query_norm(std::int64_t b, std::int64_t h, std::int64_t i) const {
+    return query_norm ? half_norm(q.at(b, h) + i * q.row) : T{0};
+  }
+
+  std::int64_t packed_keys() const { return packed_size<T>(s.m, s.d); }
+  void pack_keys(std::int64_t b, std::int64_t h, T* packed) const {
+    for (std::int64_t r = 0; r < s.components; ++r)
+      pack_b<T>(s.m, s.d, k[r].matrix(b, h).transposed(), packed + r * packed_keys());
+  }
+  // scores[rows][r m + j] = q.k_jr + bias, for queries i..
+  void score_block(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t rows,
+                   const T* packed, const T* bias, T* scores) const {
+    for (std::int64_t r = 0; r < s.components; ++r) {
+      Epilogue<T> epilogue;
+      if (has_bias()) epilogue.bias = bias + r * s.m;
+      gemm_packed<T>(rows, s.m, s.d, q.matrix(b, h, i), packed + r * packed_keys(),
+                     scores + r * s.m, s.row(), epilogue);
+    }
+  }
+  std::int64_t visible(std::int64_t i) const { return o.causal ? std::min(s.m, i + 1) : s.m; }
+
+  bool prior_per_query() const { return prior.query != 0; }
+  // Query i's priors into buffer[row()].
+  PriorRow<T> prior_row(std::int64_t b, std::int64_t h, std::int64_t i, T* buffer) const {
+    if (!prior.data) return {};
+    for (std::int64_t r = 0; r < s.components; ++r) {
+      const T* const first =
+          prior.data + prior.index(b, h, i, 0, r) - prior.position(b, 0) * prior.key;
+      T* const to = buffer + r * s.m;
+      if (prior.ids)
+        for (std::int64_t j = 0; j < s.m; ++j) to[j] = first[prior.position(b, j) * prior.key];
+      else
+        for (std::int64_t j = 0; j < s.m; ++j) to[j] = first[j * prior.key];
+    }
+    const std::int64_t n = s.row();
+    if (o.prior == QuadraticOptions::Prior::clipped)
+      map(
+          n, buffer, [](auto x) { return ei::pmin(ei::pabs(x), splat<P>(1.0)); }, buffer);
+    const T largest = row_max(n, buffer);
+    if (largest == 0) return {buffer, largest, true};
+    const P divisor = ei::pset1<P>(largest);
+    map(
+        n, buffer, [&](auto x) { return ei::pdiv(x, divisor); }, buffer);
+    return {buffer, largest, std::find(buffer, buffer + n, T{0}) != buffer + n};
+  }
+};
+
+}  // namespace hg::cpu

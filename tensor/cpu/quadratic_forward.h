@@ -1,0 +1,222 @@
+// Forward kernel of quadratic attention: see tensor/ops/quadratic_attention.h.
+#pragma once
+
+#include "tensor/cpu/drop.h"
+#include "tensor/cpu/quadratic_call.h"
+#include "tensor/cpu/sparse_maps.h"
+
+namespace hg::cpu {
+
+template <class T>
+struct QuadraticForward {
+  using P = Packet<T>;
+  using Map = QuadraticOptions::Map;
+  QuadraticCall<T> call;
+  TokenHeads<T> out;
+  T* lse;
+  T* responsibilities;  // or null
+
+  // Buffers of one (image, head).
+  struct Work {
+    Scratch<T> keys, values, bias, prior, scores, shares, parts, ones;
+    explicit Work(const QuadraticCall<T>& call, const QuadraticSizes& s, bool with_shares)
+        : keys(s.components * call.packed_keys()),
+          values(packed_size<T>(s.d, s.m)),
+          bias(s.row()),
+          prior(s.row()),
+          scores(s.block_rows() * s.row()),
+          shares(with_shares ? s.row() : 0),
+          parts(with_shares ? s.row() + 2 * s.m : 0),
+          ones(with_shares ? s.m : 0) {
+      if (!with_shares) return;
+      std::fill_n(static_cast<T*>(shares), s.row(), T{0});
+      std::fill_n(static_cast<T*>(ones), s.m, T{1});
+    }
+  };
+
+  // Queries [begin, end) of one (image, head); the division by the sum is left to the output rows.
+  void operator()(std::int64_t b, std::int64_t h, std::int64_t begin, std::int64_t end) const {
+    const QuadraticSizes& s = call.s;
+    const Work work(call, s, responsibilities != nullptr);
+    call.pack_keys(b, h, work.keys);
+    pack_b<T>(s.d, s.m, call.v.matrix(b, h), work.values);
+    if (call.has_bias()) call.key_bias(b, h, work.bias);
+    const PriorRow<T> common =
+        call.prior_per_query() ? PriorRow<T>{} : call.prior_row(b, h, 0, work.prior);
+    const std::int64_t step = s.block_rows();
+    for (std::int64_t i = begin; i < end; i += step) {
+      const std::int64_t rows = std::min(step, end - i);
+      T sums[QuadraticSizes::kMostBlockRows];
+      call.score_block(b, h, i, rows, work.keys, work.bias, work.scores);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const PriorRow<T> prior =
+            call.prior_per_query() ? call.prior_row(b, h, i + r, work.prior) : common;
+        sums[r] = weigh(b, h, i + r, prior, work.scores + r * s.row(), work);
+      }
+      T* const o = out.at(b, h) + i * out.row;
+      gemm_packed<T>(rows, s.d, s.m, Matrix<T>{work.scores, s.row(), 1}, work.values, o, out.row);
+      for (std::int64_t r = 0; r < rows; ++r) divide(sums[r], o + r * out.row);
+    }
+    if (responsibilities) store_shares(b, h, work.shares);
+  }
+
+ private:
+  void divide(T sum, T* row) const {
+    const P inverse = ei::pset1<P>(T{1} / sum);
+    map(
+        call.s.d, row, [&](auto x) { return ei::pmul(x, inverse); }, row);
+  }
+  // Scores of query i -> weights times their sum, which is returned, in the first m places.
+  T weigh(std::int64_t b, std::int64_t h, std::int64_t i, const PriorRow<T>& prior, T* row,
+          const Work& work) const {
+    const QuadraticSizes& s = call.s;
+    T& statistic = lse[(b * s.heads + h) * s.n + i];
+    const T query = call.half_query_norm(b, h, i);
+    if (responsibilities) add_shares(prior, query, row, work);
+    T sum = 1;
+    if (prior.largest == 0) {
+      std::fill_n(row, s.m, T{0});
+      statistic = 0;
+    } else if (call.o.map == Map::softmax) {
+      sum = exponentiate(call.visible(i), prior, query, row, statistic);
+    } else if (call.o.map == Map::best) {
+      sum = exponentiate_best(query, row, statistic);
+    } else {
+      sparse(row, statistic);
+    }
+    if (call.o.dropout > 0)
+      drop(DropRule{call.o.key, call.o.dropout},
+           call.o.first + static_cast<std::uint64_t>(((b * s.heads + h) * s.n + i) * s.m), s.m, row,
+           row);
+    return sum;
+  }
+
+  T exponentiate(std::int64_t visible, const PriorRow<T>& prior, T query, T* row,
+                 T& statistic) const {
+    const std::int64_t m = call.s.m, components = call.s.components;
+    T shift = -std::numeric_limits<T>::infinity(), sum = 0;
+    for (std::int64_t r = 0; r < components; ++r) {
+      T* const part = row + r * m;
+      if (prior.has_zeros) hide(prior.weights + r * m, part);
+      shift = std::max(shift, call.scale[r] * (row_max(visible, part) - query));
+    }
+    for (std::int64_t r = 0; r < components; ++r) {
+      T* const part = row + r * m;
+      const T scale = call.scale[r], offset = shift + scale * query;
+      sum += prior.weights ? weighted_exp_sum(visible, scale, offset, prior.weights + r * m, part)
+                           : exp_sum(visible, part, scale, offset, part);
+      std::fill(part + visible, part + m, T{0});
+      if (r > 0)
+        map(
+            m, row, [](auto a, auto c) { return ei::padd(a, c); }, row, part);
+    }
+    statistic = shift + std::log(sum);
+    if (call.o.likelihood) statistic += std::log(prior.largest);
+    return sum;
+  }
+  // A key without prior must not set the row's maximum.
+  void hide(const T* weights, T* part) const {
+    const P lowest = ei::pset1<P>(-std::numeric_limits<T>::infinity());
+    map(
+        call.s.m, part,
+        [&](auto x, auto w) { return ei::pselect(ei::pcmp_lt(splat<P>(0.0), w), x, lowest); }, part,
+        weights);
+  }
+  static T weighted_exp_sum(std::int64_t n, T scale, T shift, const T* weights, T* x) {
+    const P factor = ei::pset1<P>(scale), offset = ei::pset1<P>(-shift);
+    return map_sum(
+        n, x, [&](auto v, auto w) { return ei::pmul(w, vexp(ei::pmadd(v, factor, offset))); }, x,
+        weights);
+  }
+
+  T exponentiate_best(T query, T* row, T& statistic) const {
+    const std::int64_t m = call.s.m;
+    best_logits(call, query, row, row);
+    const T shift = row_max(m, row), sum = exp_sum(m, row, T{1}, shift, row);
+    statistic = shift + std::log(sum);
+    return sum;
+  }
+
+  void sparse(T* row, T& statistic) const {
+    const std::int64_t m = call.s.m;
+    const P factor = ei::pset1<P>(call.scale[0]);
+    map(
+        m, row, [&](auto x) { return ei::pmul(x, factor); }, row);
+    if (call.o.map == Map::sparsemax) {
+      statistic = sparsemax_threshold(m, row);
+      return sparsemax_weights(m, statistic, row, row);
+    }
+    statistic = entmax15_threshold(m, row);
+    entmax15_roots(m, statistic, row, row);
+    map(
+        m, row, [](auto u) { return ei::pmul(u, u); }, row);
+  }
+
+  // shares[r m + j] += w_jr exp(l_jr - l_j) / (its sum over r), l_j the key's largest logit: so no
+  // pair is too far away to have shares.
+  void add_shares(const PriorRow<T>& prior, T query, const T* row, const Work& work) const {
+    const std::int64_t m = call.s.m, components = call.s.components;
+    if (prior.largest == 0) return;
+    T *const top = work.parts, *const sum = top + m, *const e = sum + m;
+    const P zero = splat<P>(0.0), offset = ei::pset1<P>(query);
+    std::fill_n(top, m, -std::numeric_limits<T>::infinity());
+    std::fill_n(sum, m, T{0});
+    const auto weight = [&](std::int64_t r) {
+      return prior.weights ? prior.weights + r * m : work.ones;
+    };
+    for (std::int64_t r = 0; r < components; ++r) {
+      const P factor = ei::pset1<P>(call.scale[r]);
+      map(
+          m, e + r * m, [&](auto x) { return ei::pmul(ei::psub(x, offset), factor); }, row + r * m);
+      map(
+          m, top,
+          [&](auto t, auto x, auto w) {
+            return ei::pselect(ei::pcmp_lt(zero, w), P(ei::pmax(t, x)), t);
+          },
+          top, e + r * m, weight(r));
+    }
+    for (std::int64_t r = 0; r < components; ++r) {
+      map(
+          m, e + r * m,
+          [&](auto x, auto t, auto w) {
+            return ei::pselect(ei::pcmp_lt(zero, w), P(ei::pmul(w, vexp(ei::psub(x, t)))), zero);
+          },
+          e + r * m, top, weight(r));
+      map(
+          m, sum, [](auto t, auto x) { return ei::padd(t, x); }, sum, e + r * m);
+    }
+    for (std::int64_t r = 0; r < components; ++r)
+      map(
+          m, work.shares + r * m,
+          [&](auto t, auto x, auto total) {
+            return ei::padd(t, ei::pselect(ei::pcmp_lt(zero, total), P(ei::pdiv(x, total)), zero));
+          },
+          work.shares + r * m, e + r * m, sum);
+  }
+  // Component after component -> [m, R]
+  void store_shares(std::int64_t b, std::int64_t h, const T* shares) const {
+    const QuadraticSizes& s = call.s;
+    T* const to = responsibilities + (b * s.heads + h) * s.row();
+    for (std::int64_t j = 0; j < s.m; ++j)
+      for (std::int64_t r = 0; r < s.components; ++r)
+        to[j * s.components + r] = shares[r * s.m + j];
+  }
+
+ public:
+  // to[j] = the largest of a key's logits
+  static void best_logits(const QuadraticCall<T>& call, T query, const T* row, T* to) {
+    const P offset = ei::pset1<P>(query);
+    for (std::int64_t r = 0; r < call.s.components; ++r) {
+      const P factor = ei::pset1<P>(call.scale[r]);
+      const auto logit = [&](auto x) { return ei::pmul(ei::psub(x, offset), factor); };
+      if (r == 0)
+        map(call.s.m, to, logit, row);
+      else
+        map(
+            call.s.m, to, [&](auto a, auto x) { return ei::pmax(a, logit(x)); }, to,
+            row + r * call.s.m);
+    }
+  }
+};
+
+}  // namespace hg::cpu

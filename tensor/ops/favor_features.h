@@ -1,0 +1,48 @@
+// Performer's positive random features: with x' = x / D^(1/4) and its m products p = omega x',
+// y = (exp(p - |x'|^2 / 2 - c) + eps) / sqrt(m). c is the largest product of the token, or, for
+// keys, of all tokens of the (image, head). x [B, N, H D], products omega x [B, N, H, m]
+// -> [B, N, H m].
+#pragma once
+
+#include "tensor/op.h"
+
+namespace hg {
+namespace ops {
+
+class FavorFeatures final : public OpOf<FavorFeatures> {
+ public:
+  enum class Shift { token, sequence, none };  // where c is taken from; none: c = 0
+  FavorFeatures(Shift shift, double eps) : shift(shift), eps(eps) {}
+
+  std::string_view name() const override { return "favor_features"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;
+  void cpu(In in, Out out) const override;
+  Tensors grad(const GradArgs& args) const override;
+  static Samples samples();
+
+  const Shift shift;
+  const double eps;
+};
+
+// inputs dy, y, x, products; outputs dx, dproducts
+class FavorFeaturesBackward final : public NonDifferentiable<FavorFeaturesBackward> {
+ public:
+  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
+  explicit FavorFeaturesBackward(const FavorFeatures& forward) : forward(forward) {}
+
+  std::string_view name() const override { return "favor_features_backward"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;
+  void cpu(In in, Out out) const override;
+  static Samples samples();
+
+  const FavorFeatures forward;
+};
+
+}  // namespace ops
+
+Tensor favor_features(const Tensor& x, const Tensor& products, ops::FavorFeatures::Shift shift,
+                      double eps = 1e-4);
+
+}  // namespace hg

@@ -1,0 +1,356 @@
+#include "tensor/ops/key_update.h"
+
+#include <cmath>
+
+#include "tensor/cpu/quadratic_call.h"
+#include "tensor/run.h"
+
+namespace hg {
+namespace ops {
+namespace {
+
+namespace ei = Eigen::internal;
+using cpu::TokenHeads;
+
+// The scores are those of quadratic attention.
+QuadraticOptions scores_of(const KeyUpdateOptions& o, In forward) {
+  QuadraticOptions scores;
+  scores.heads = o.heads;
+  scores.extra_keys = forward.size() > 1 ? 1 : 0;
+  scores.replace_keys = forward.size() > 1;
+  scores.score = o.dot_scores ? QuadraticOptions::Score::dot : QuadraticOptions::Score::rbf;
+  return scores;
+}
+
+template <class T>
+void add(std::int64_t n, const T* x, T* y) {
+  cpu::map(
+      n, y, [](auto a, auto b) { return ei::padd(a, b); }, y, x);
+}
+template <class T>
+void scale_row(std::int64_t n, T factor, const T* x, T* y) {
+  const auto f = ei::pset1<cpu::Packet<T>>(factor);
+  cpu::map(
+      n, y, [&](auto v) { return ei::pmul(v, f); }, x);
+}
+template <class T>
+void add_scaled(std::int64_t n, T factor, const T* x, T* y) {
+  const auto f = ei::pset1<cpu::Packet<T>>(factor);
+  cpu::map(
+      n, y, [&](auto a, auto v) { return ei::pmadd(v, f, a); }, y, x);
+}
+
+template <class T>
+struct Forward {
+  cpu::QuadraticCall<T> call;
+  TokenHeads<T> prior_mean, out;  // k0, k'
+  T *lse, *mass;
+  T theta;
+
+  void operator()(std::int64_t b, std::int64_t h) const {
+    const cpu::QuadraticSizes& s = call.s;
+    const std::int64_t step = s.block_rows(), head = b * s.heads + h;
+    const cpu::Scratch<T> keys(call.packed_keys()), bias(s.m), scores(step * s.m),
+        packed(cpu::gemm_scratch<T>(s.d, step));
+    T* const sums = mass + head * s.m;
+    call.pack_keys(b, h, keys);
+    if (call.has_bias()) call.key_bias(b, h, bias);
+    std::fill_n(sums, s.m, T{0});
+    for (std::int64_t i = 0; i < s.n; i += step) {
+      const std::int64_t rows = std::min(step, s.n - i);
+      call.score_block(b, h, i, rows, keys, bias, scores);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        T* const row = scores + r * s.m;
+        const T shift = call.scale[0] * cpu::row_max(s.m, row);
+        const T sum = cpu::exp_sum(s.m, row, call.scale[0], shift, row);
+        lse[head * s.n + i + r] = shift + std::log(sum);
+        scale_row(s.m, T{1} / sum, row, row);
+        add(s.m, row, sums);
+      }
+      cpu::gemm_serial<T>(s.m, s.d, rows, {scores, 1, s.m}, call.q.matrix(b, h, i), out.at(b, h),
+                          out.row, packed, {.accumulate = i > 0});
+    }
+    for (std::int64_t j = 0; j < s.m; ++j) combine(b, h, j, sums[j]);
+  }
+
+  // k'_j holds sum_i w_ij q_i
+  void combine(std::int64_t b, std::int64_t h, std::int64_t j, T sum) const {
+    const std::int64_t d = call.s.d;
+    T* const key = out.at(b, h) + j * out.row;
+    const T precision = theta + call.scale[0] * sum;
+    if (precision == 0) {
+      std::copy_n(call.k[0].at(b, h) + j * call.k[0].row, d, key);
+      return;
+    }
+    const auto t = ei::pset1<cpu::Packet<T>>(theta), a = ei::pset1<cpu::Packet<T>>(call.scale[0]),
+               p = ei::pset1<cpu::Packet<T>>(precision);
+    cpu::map(
+        d, key, [&](auto n, auto k0) { return ei::pdiv(ei::pmadd(a, n, ei::pmul(t, k0)), p); }, key,
+        prior_mean.at(b, h) + j * prior_mean.row);
+  }
+};
+
+template <class T>
+struct Backward {
+  cpu::QuadraticCall<T> call;
+  TokenHeads<T> out, grad_out, dq, dk0, dk;  // dk: of the present keys
+  const T *lse, *mass;
+  T theta;
+  bool stop, own_keys;  // own_keys: the present keys are k0
+
+  // dn_j = a dk'_j / p_j, dc_j = - a dk'_j.k'_j / p_j, dk0 = theta dk' / p with p = theta + a c;
+  // dq_i = sum_j w_ij dn_j, dw_ij = dn_j.q_i + dc_j, and so on as in attention
+  void operator()(std::int64_t b, std::int64_t h) const {
+    const cpu::QuadraticSizes& s = call.s;
+    const std::int64_t step = s.block_rows();
+    const cpu::Scratch<T> keys_t(call.packed_keys()), keys(cpu::packed_size<T>(s.d, s.m)),
+        dn(s.m * s.d), dn_t(call.packed_keys()), dn_packed(cpu::packed_size<T>(s.d, s.m)), dc(s.m),
+        bias(s.m), w(step * s.m), ds(step * s.m), sums(s.m), grad(s.m * s.d),
+        packed(cpu::gemm_scratch<T>(s.d, step));
+    call.pack_keys(b, h, keys_t);
+    if (call.has_bias()) call.key_bias(b, h, bias);
+    quotient(b, h, dn, dc);
+    cpu::pack_b<T>(s.d, s.m, {dn, s.d, 1}, dn_packed);
+    if (!stop) {
+      cpu::pack_b<T>(s.d, s.m, call.k[0].matrix(b, h), keys);
+      cpu::pack_b<T>(s.m, s.d, cpu::Matrix<T>{dn, s.d, 1}.transposed(), dn_t);
+    }
+    std::fill_n(static_cast<T*>(sums), s.m, T{0});
+    std::fill_n(static_cast<T*>(grad), s.m * s.d, T{0});
+    for (std::int64_t i = 0; i < s.n; i += step) {
+      const std::int64_t rows = std::min(step, s.n - i);
+      const auto q = call.q.matrix(b, h, i);
+      call.score_block(b, h, i, rows, keys_t, bias, w);
+      if (!stop) cpu::gemm_packed<T>(rows, s.m, s.d, q, dn_t, ds, s.m, {.bias = dc});
+      for (std::int64_t r = 0; r < rows; ++r)
+        weights_row(b, h, i + r, w + r * s.m, stop ? nullptr : ds + r * s.m, sums);
+      T* const to = dq.at(b, h) + i * dq.row;
+      cpu::gemm_packed<T>(rows, s.d, s.m, {w, s.m, 1}, dn_packed, to, dq.row);
+      if (stop) continue;
+      cpu::gemm_packed<T>(rows, s.d, s.m, {ds, s.m, 1}, keys, to, dq.row, {.accumulate = true});
+      cpu::gemm_serial<T>(s.m, s.d, rows, {ds, 1, s.m}, q, grad, s.d, packed, {.accumulate = true});
+    }
+    for (std::int64_t j = 0; j < s.m; ++j) store(b, h, j, grad + j * s.d, sums[j]);
+  }
+
+  T precision(std::int64_t head, std::int64_t j) const {
+    return theta + call.scale[0] * mass[head * call.s.m + j];
+  }
+  void quotient(std::int64_t b, std::int64_t h, T* dn, T* dc) const {
+    const cpu::QuadraticSizes& s = call.s;
+    for (std::int64_t j = 0; j < s.m; ++j) {
+      const T* const dk = grad_out.at(b, h) + j * grad_out.row;
+      const T p = precision(b * s.heads + h, j), factor = p == 0 ? T{0} : call.scale[0] / p;
+      scale_row(s.d, factor, dk, dn + j * s.d);
+      if (stop) continue;
+      dc[j] = -factor * cpu::row_sum(
+                            s.d, [](auto x, auto y) { return ei::pmul(x, y); }, dk,
+                            static_cast<const T*>(out.at(b, h) + j * out.row));
+    }
+  }
+  // w: scores -> weights; ds: dw -> gradients of the scores, which are added to sums
+  void weights_row(std::int64_t b, std::int64_t h, std::int64_t i, T* w, T* ds, T* sums) const {
+    using P = cpu::Packet<T>;
+    const cpu::QuadraticSizes& s = call.s;
+    const P scale = ei::pset1<P>(call.scale[0]);
+    const P shift = ei::pset1<P>(-lse[(b * s.heads + h) * s.n + i]);
+    cpu::map(
+        s.m, w, [&](auto x) { return cpu::vexp(ei::pmadd(x, scale, shift)); }, w);
+    if (!ds) return;
+    const P dot = ei::pset1<P>(cpu::row_sum(
+        s.m, [](auto x, auto y) { return ei::pmul(x, y); }, static_cast<const T*>(w),
+        static_cast<const T*>(ds)));
+    cpu::map(
+        s.m, ds, [&](auto g, auto x) { return ei::pmul(ei::pmul(ei::psub(g, dot), x), scale); }, ds,
+        w);
+    if (call.has_bias()) add(s.m, ds, sums);
+  }
+  void store(std::int64_t b, std::int64_t h, std::int64_t j, T* grad, T sum) const {
+    const std::int64_t d = call.s.d;
+    const T* const given = grad_out.at(b, h) + j * grad_out.row;
+    const T p = precision(b * call.s.heads + h, j);
+    if (!stop && call.has_bias()) add_scaled(d, -sum, call.k[0].at(b, h) + j * call.k[0].row, grad);
+    T* const mean = dk0.at(b, h) + j * dk0.row;
+    scale_row(d, p == 0 ? T{0} : theta / p, given, mean);
+    if (p == 0) add(d, given, grad);  // the key was kept
+    if (own_keys)
+      add(d, grad, mean);
+    else
+      std::copy_n(grad, d, dk.at(b, h) + j * dk.row);
+  }
+};
+
+void check_operands(const Op& op, const KeyUpdateOptions& o, In in) {
+  require(in.size() == 1 || in.size() == 2, op.name(), "expected qkv and keys, got {} inputs",
+          in.size());
+  expect_float(op, in);
+  expect_rank(op, in, 0, 3);
+  require(o.heads > 0 && in[0].dim(2) > 0 && in[0].dim(2) % (3 * o.heads) == 0, op.name(),
+          "{} does not hold q, k and v of {} heads", in[0], o.heads);
+  require(o.theta >= 0, op.name(), "theta {} is negative", o.theta);
+  if (in.size() > 1) expect_shape(op, in, 1, {in[0].dim(0), in[0].dim(1), in[0].dim(2) / 3});
+}
+
+struct Counts {
+  std::uint64_t pairs, elements, product;
+  Counts(const KeyUpdateOptions& o, const Tensor& qkv) {
+    elements = count(qkv) / 3;  // of q, and of the keys
+    const auto n = static_cast<std::uint64_t>(qkv.dim(1));
+    pairs = static_cast<std::uint64_t>(qkv.dim(0) * o.heads) * n * n;
+    product = 2 * elements * n;
+  }
+};
+
+}  // namespace
+
+TensorSpecs KeyUpdate::infer(In in) const {
+  check_operands(*this, options, in);
+  TensorSpec keys = in[0].spec(), rows = in[0].spec();
+  keys.shape[2] /= 3;
+  rows.shape = {keys.shape[0], options.heads, keys.shape[1]};
+  return {keys, rows, rows};
+}
+
+// qk: scale 1, bias 1 per score, norms 2; weights: softmax 5, sum over queries 1; wq: 4 per element
+CostParts KeyUpdate::cost(In in, In out) const {
+  const Counts c(options, in[0]);
+  const std::uint64_t scores = options.dot_scores ? c.pairs : 2 * c.pairs + 2 * c.elements;
+  const std::uint64_t third = in[0].bytes() / 3;
+  const std::uint64_t present = in.size() > 1 ? in[1].bytes() : 0;
+  return {{"qk", {c.product, scores, third + (in.size() > 1 ? present : third), 0}},
+          {"weights", {0, 6 * c.pairs, 0, out[1].bytes() + out[2].bytes()}},
+          {"wq", {c.product, 4 * c.elements, in.size() > 1 ? third : 0, out[0].bytes()}}};
+}
+
+void KeyUpdate::cpu(In in, Out out) const {
+  const QuadraticOptions scores = scores_of(options, in);
+  dispatch_float(out[0].dtype(), name(), [&]<class T>() {
+    const Forward<T> forward{cpu::QuadraticCall<T>(scores, in),
+                             cpu::token_heads<T>(in[0], options.heads, 1, 3),
+                             cpu::token_heads<T>(out[0], options.heads),
+                             out[1].data<T>(),
+                             out[2].data<T>(),
+                             static_cast<T>(options.theta)};
+    const std::int64_t heads = options.heads;
+    cpu::parallel_for(in[0].dim(0) * heads, 1, [&](std::int64_t head, std::int64_t) {
+      forward(head / heads, head % heads);
+    });
+  });
+}
+
+Tensors KeyUpdate::grad(const GradArgs& args) const {
+  Tensors inputs{args.grad_out[0], args.out[0], args.out[1], args.out[2]};
+  inputs.insert(inputs.end(), args.in.begin(), args.in.end());
+  return run(KeyUpdateBackward(options), inputs);
+}
+
+namespace {
+
+std::vector<std::pair<KeyUpdateOptions, std::vector<SampleInput>>> update_samples() {
+  using S = SampleInput;
+  using O = KeyUpdateOptions;
+  const auto apart = [](std::int64_t b, std::int64_t n, std::int64_t width) {
+    return std::vector{S::uniform({b, n, 3 * width}), S::uniform({b, n, width})};
+  };
+  return {{O{.heads = 1}, {S::uniform({1, 1, 3})}},
+          {O{.heads = 3, .theta = 0.5}, {S::uniform({2, 5, 36}, -2, 2)}},
+          {O{.heads = 2, .theta = 0}, apart(2, 5, 6)},
+          {O{.heads = 2, .dot_scores = true}, apart(1, 7, 6)},
+          {O{.heads = 2, .stop_gradient = true}, apart(2, 4, 6)},
+          {O{.heads = 1, .stop_gradient = true}, {S::uniform({1, 5, 12})}}};
+}
+
+}  // namespace
+
+Samples KeyUpdate::samples() {
+  Samples all;
+  for (const auto& [options, inputs] : update_samples())
+    if (!options.stop_gradient) all.push_back(sample(KeyUpdate(options), inputs, 1e-5));
+  all.push_back(sample(KeyUpdate({.heads = 1}), {SampleInput::uniform({1, 197, 9})}, 1e-5));
+  return all;
+}
+
+TensorSpecs KeyUpdateBackward::infer(In in) const {
+  require(in.size() == 5 || in.size() == 6, name(), "expected 5 or 6 inputs, got {}", in.size());
+  expect_float(*this, in);
+  const TensorSpecs made = KeyUpdate(options).infer(in.subspan(4));
+  expect_shape(*this, in, 0, made[0].shape);
+  for (int i = 0; i < 3; ++i)
+    expect_shape(*this, in, i + 1, made[static_cast<std::size_t>(i)].shape);
+  TensorSpecs specs;
+  for (const Tensor& t : in.subspan(4)) specs.push_back(t.spec());
+  return specs;
+}
+
+// weights: exp 3; and, unless stopped, dc 1, dot 2, ds 3 per pair. wq: dn 1, dk0 1 per element; and
+// dc 2. qk: bias 1 per score, norms 2; and sums of ds 1 per score, their part 2. All gradients of
+// keys that are k0 add up: 1.
+CostParts KeyUpdateBackward::cost(In in, In out) const {
+  const Counts c(options, in[4]);
+  const bool bias = !options.dot_scores, through = !options.stop_gradient, own = in.size() == 5;
+  std::uint64_t scores = bias ? c.pairs + 2 * c.elements : 0;
+  if (bias && through) scores += c.pairs + 2 * c.elements;
+  const std::uint64_t third = in[4].bytes() / 3;
+  const std::uint64_t passes = through ? 3 : 1;  // scores; dk, dq
+  return {{"qk",
+           {passes * c.product, scores, third + (own ? third : in[5].bytes()),
+            own ? 0 : out[1].bytes()}},
+          {"weights", {0, (through ? 9 : 3) * c.pairs, in[2].bytes(), 0}},
+          {"wq",
+           {(through ? 2 : 1) * c.product, (2 + (through ? 2u : 0u) + (own ? 1u : 0u)) * c.elements,
+            in[0].bytes() + (through ? in[1].bytes() : 0) + in[3].bytes(), out[0].bytes()}}};
+}
+
+void KeyUpdateBackward::cpu(In in, Out out) const {
+  const In forward = in.subspan(4);
+  const QuadraticOptions scores = scores_of(options, forward);
+  const bool own = forward.size() == 1;
+  dispatch_float(out[0].dtype(), name(), [&]<class T>() {
+    std::fill_n(out[0].data<T>(), out[0].numel(), T{0});  // v has no part in it
+    const auto part = [&](const Tensor& t, int which) {
+      return cpu::token_heads<T>(t, options.heads, which, 3);
+    };
+    const auto head = [&](const Tensor& t) { return cpu::token_heads<T>(t, options.heads); };
+    const Backward<T> backward{cpu::QuadraticCall<T>(scores, forward),
+                               head(in[1]),
+                               head(in[0]),
+                               part(out[0], 0),
+                               part(out[0], 1),
+                               own ? part(out[0], 1) : head(out[1]),
+                               in[2].data<T>(),
+                               in[3].data<T>(),
+                               static_cast<T>(options.theta),
+                               options.stop_gradient,
+                               own};
+    const std::int64_t heads = options.heads;
+    cpu::parallel_for(forward[0].dim(0) * heads, 1, [&](std::int64_t task, std::int64_t) {
+      backward(task / heads, task % heads);
+    });
+  });
+}
+
+Samples KeyUpdateBackward::samples() {
+  using S = SampleInput;
+  Samples all;
+  for (const auto& [options, inputs] : update_samples()) {
+    const Shape& qkv = inputs[0].shape;
+    const Shape keys{qkv[0], qkv[1], qkv[2] / 3}, rows{qkv[0], options.heads, qkv[1]};
+    std::vector<S> all_inputs{S::uniform(keys), S::uniform(keys), S::uniform(rows, 1, 2),
+                              S::uniform(rows, 0.2, 3)};
+    all_inputs.insert(all_inputs.end(), inputs.begin(), inputs.end());
+    all.push_back(sample(KeyUpdateBackward(options), all_inputs, 1e-5));
+  }
+  const S keys = S::uniform({1, 197, 3}), rows = S::uniform({1, 1, 197}, 4, 6);
+  all.push_back(sample(KeyUpdateBackward({.heads = 1}),
+                       {keys, keys, rows, rows, S::uniform({1, 197, 9})}, 1e-5));
+  return all;
+}
+
+}  // namespace ops
+
+Tensor key_update(const KeyUpdateOptions& options, const Tensor& qkv, const Tensor& keys) {
+  const ops::KeyUpdate op(options);
+  return keys.defined() ? run_one(op, {qkv, keys}) : run_one(op, {qkv});
+}
+
+}  // namespace hg

@@ -1,0 +1,56 @@
+// One EM step on keys as centres of a Gaussian mixture over queries: with w_ij the weights of
+// attention on the present keys, k'_j = (theta k0_j + a sum_i w_ij q_i) / (theta + a sum_i w_ij),
+// a = 1 / sqrt(D). A key without any weight, and theta = 0, stays as it is.
+// Inputs: qkv [B, N, 3 H D], which holds q and k0, and the present keys [B, N, H D] unless they are
+// k0 -> [B, N, H D].
+#pragma once
+
+#include "tensor/ops/quadratic_attention.h"
+
+namespace hg {
+
+struct KeyUpdateOptions {
+  std::int64_t heads = 1;
+  double theta = 1;            // precision of the prior around k0
+  bool dot_scores = false;     // weights of softmax instead of Gaussians
+  bool stop_gradient = false;  // none flows through the weights
+};
+
+namespace ops {
+
+class KeyUpdate final : public OpOf<KeyUpdate> {
+ public:
+  explicit KeyUpdate(const KeyUpdateOptions& options) : options(options) {}
+
+  std::string_view name() const override { return "key_update"; }
+  TensorSpecs infer(In in) const override;       // keys; lse [B, H, N]; sums of weights [B, H, N]
+  CostParts cost(In in, In out) const override;  // parts: qk, weights, wq
+  void cpu(In in, Out out) const override;
+  Tensors grad(const GradArgs& args) const override;
+  Indices auxiliary_outputs() const override { return {1, 2}; }
+  static Samples samples();
+
+  const KeyUpdateOptions options;
+};
+
+// inputs dk', the forward's outputs, then its inputs; outputs their gradients
+class KeyUpdateBackward final : public NonDifferentiable<KeyUpdateBackward> {
+ public:
+  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
+  explicit KeyUpdateBackward(const KeyUpdateOptions& options) : options(options) {}
+
+  std::string_view name() const override { return "key_update_backward"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;  // parts: qk, weights, wq
+  void cpu(In in, Out out) const override;
+  static Samples samples();
+
+  const KeyUpdateOptions options;
+};
+
+}  // namespace ops
+
+// `keys` may be undefined: those in qkv.
+Tensor key_update(const KeyUpdateOptions& options, const Tensor& qkv, const Tensor& keys);
+
+}  // namespace hg

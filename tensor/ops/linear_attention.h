@@ -1,0 +1,50 @@
+// Attention by features, fused: per (image, head) o_i = f_i^T S / max(f_i.z, floor) with
+// S = sum_j g_j v_j^T and z = sum_j g_j. Nothing of N x M ever exists.
+// f [B, N, H F], g [B, M, H F], v [B, M, H D] -> o [B, N, H D].
+#pragma once
+
+#include "tensor/op.h"
+
+namespace hg {
+namespace ops {
+
+class LinearAttention final : public OpOf<LinearAttention> {
+ public:
+  static constexpr double kNoDenominator = -1;  // as floor: o_i = f_i^T S
+  LinearAttention(std::int64_t heads, double floor) : heads(heads), floor(floor) {}
+
+  std::string_view name() const override { return "linear_attention"; }
+  // o; S [B, H, F, D]; z [B, H, F] and the denominators f.z [B, H, N] where there are such
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;  // parts: kv, norm, qs
+  void cpu(In in, Out out) const override;
+  Tensors grad(const GradArgs& args) const override;
+  Indices auxiliary_outputs() const override { return {1, 2, 3}; }
+  static Samples samples();
+
+  bool normalised() const { return floor >= 0; }
+  const std::int64_t heads;
+  const double floor;
+};
+
+// inputs do, the forward's inputs and outputs; outputs df, dg, dv
+class LinearAttentionBackward final : public NonDifferentiable<LinearAttentionBackward> {
+ public:
+  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
+  explicit LinearAttentionBackward(const LinearAttention& forward) : forward(forward) {}
+
+  std::string_view name() const override { return "linear_attention_backward"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;  // parts: kv, norm, qs
+  void cpu(In in, Out out) const override;
+  static Samples samples();
+
+  const LinearAttention forward;
+};
+
+}  // namespace ops
+
+Tensor linear_attention(const Tensor& f, const Tensor& g, const Tensor& v, std::int64_t heads,
+                        double floor = ops::LinearAttention::kNoDenominator);
+
+}  // namespace hg

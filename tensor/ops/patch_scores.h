@@ -1,0 +1,50 @@
+// How much there is to see in each patch of 8-bit images, before normalisation (METHODS.md, section
+// 4): the patches of the highest scores are worth keeping. Luminance is (299 R + 587 G + 114 B) /
+// 1000, rounded half up; of gray images, the value itself.
+#pragma once
+
+#include <array>
+
+#include "tensor/op.h"
+
+namespace hg {
+
+struct PatchScoreOptions {
+  // contrast: robust (P95 - P5) / (P95 + P5 + 16) of luminance, by nearest-rank percentiles;
+  //   paper (max - min + 1e-8) / (max + min) of all values, 0 / 0 = 0; ref the same on normalised
+  //   values, where the denominator may be 0 or negative.
+  // variance: sum (x - mean)^2 / (p^2 - 1) of a channel, mean over channels, in every form.
+  // entropy: -sum p_b log2 p_b of `bins` of luminance; ref mean(-x ln x) of x = value / 255.
+  enum class Heuristic { contrast, variance, entropy };
+  enum class Form { robust, paper, ref };
+
+  Heuristic heuristic = Heuristic::contrast;
+  Form form = Form::robust;
+  std::int64_t patch = 0;   // side
+  std::int64_t bins = 256;  // of entropy: 256 or 32
+  // Of ref contrast: a value v of channel c is normalised as scale[c] v + bias[c], scale > 0.
+  std::array<float, 3> scale{1, 1, 1}, bias{};
+};
+
+namespace ops {
+
+// u8 [B,C,H,W], C 1 or 3 -> f32 [B, (H/p)(W/p)]
+class PatchScores final : public NonDifferentiable<PatchScores> {
+ public:
+  static constexpr std::string_view kNotDifferentiable = "pixels are integers";
+  explicit PatchScores(const PatchScoreOptions& options) : options(options) {}
+
+  std::string_view name() const override { return "patch_scores"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;
+  void cpu(In in, Out out) const override;
+  static Samples samples();
+
+  const PatchScoreOptions options;
+};
+
+}  // namespace ops
+
+Tensor patch_scores(const Tensor& pixels, const PatchScoreOptions& options);
+
+}  // namespace hg

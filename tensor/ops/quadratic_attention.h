@@ -1,0 +1,95 @@
+// Attention over all pairs of tokens, fused: o = A v per (image, head), where a query's weights A
+// come of a score (dot or Gaussian), of one or several keys a token, of priors on keys or pairs,
+// and of a row map (softmax or a sparse one). Only a block of score rows exists at a time.
+//
+// Inputs: qkv [B, N, 3 H D], or apart q [B, N, H D], k and v [B, M, H D]; then the extra keys, each
+// [B, M, H D]; then the prior [H or 1, T or 1, T or 1, R] by head, query, key and component; then
+// ids [N] or [B, N], the position in 0..T-1 of each token (without them position = index).
+#pragma once
+
+#include <array>
+
+#include "tensor/op.h"
+
+namespace hg {
+
+struct QuadraticOptions {
+  // logit of query i on key j, component r: dot q.k / s2_r; rbf -|q - k|^2 / (2 s2_r)
+  enum class Score { dot, rbf };
+  // softmax: over all keys and components, a_ij the sum over components; best: over keys, each by
+  // its best component; the sparse ones: one component, no prior
+  enum class Map { softmax, best, sparsemax, entmax15 };
+  // Weights are multiplied by the prior, as it is (>= 0) or clipped to min(|prior|, 1).
+  enum class Prior { none, plain, clipped };
+  static constexpr int kMostComponents = 16;
+
+  std::int64_t heads = 1;
+  bool apart = false;         // q, k and v come apart
+  int extra_keys = 0;         // keys beside those of the first inputs
+  bool replace_keys = false;  // ... or in place of them
+  Score score = Score::dot;
+  Map map = Map::softmax;
+  Prior prior = Prior::none;
+  bool ids = false;
+  std::array<double, kMostComponents> variance{};  // s2_r; 0: sqrt(D)
+  bool norm_const = false;                         // logits have - D/2 ln s2_r
+  bool likelihood = false;        // lse has the whole logits, |q|^2 too, and a gradient
+  bool responsibilities = false;  // third output: sum over i of component r's share in pair (i, j)
+  bool causal = false;            // query i sees keys 0..i
+  double dropout = 0;             // of weights, with draws of stream `key` from `first` on
+  std::uint64_t key = 0, first = 0;
+
+  int components() const { return extra_keys + (replace_keys ? 0 : 1); }
+  int base_inputs() const { return apart ? 3 : 1; }
+  int prior_input() const { return base_inputs() + extra_keys; }
+  int inputs() const { return prior_input() + (prior != Prior::none) + ids; }
+  double variance_of(int component, std::int64_t width) const;
+  // Whether |q|^2 is part of the logits; where it cancels it is left out.
+  bool keeps_query_norm(std::int64_t width) const;
+};
+
+namespace ops {
+
+class QuadraticAttention final : public OpOf<QuadraticAttention> {
+ public:
+  explicit QuadraticAttention(const QuadraticOptions& options) : options(options) {}
+
+  std::string_view name() const override { return "quadratic_attention"; }
+  // o [B, N, H D]; lse [B, H, N], for sparse maps the threshold; responsibilities [B, H, M, R]
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;  // parts: qk, weights, av
+  void cpu(In in, Out out) const override;
+  Tensors grad(const GradArgs& args) const override;
+  Indices auxiliary_outputs() const override {
+    return options.likelihood ? Indices{2} : Indices{1, 2};
+  }
+  static Samples samples();
+
+  const QuadraticOptions options;
+};
+
+// inputs do, o, lse, dlse if there is a likelihood, then the forward's inputs; outputs their
+// gradients (ids left out, the prior's only if wanted)
+class QuadraticAttentionBackward final : public NonDifferentiable<QuadraticAttentionBackward> {
+ public:
+  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
+  QuadraticAttentionBackward(const QuadraticOptions& options, bool wants_prior)
+      : options(options), wants_prior(wants_prior) {}
+
+  std::string_view name() const override { return "quadratic_attention_backward"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;  // parts: qk, weights, av
+  void cpu(In in, Out out) const override;
+  static Samples samples();
+
+  int before() const { return options.likelihood ? 4 : 3; }  // inputs before the forward's
+  const QuadraticOptions options;
+  const bool wants_prior;
+};
+
+}  // namespace ops
+
+// Inputs as above; the result is o, lse and, if asked for, responsibilities.
+Tensors quadratic_attention(const QuadraticOptions& options, In in);
+
+}  // namespace hg

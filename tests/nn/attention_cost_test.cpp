@@ -1,0 +1,164 @@
+// Products counted in the cores of METHODS.md, section 2, against its formulas; memory that grows
+// with N, not N^2.
+#include "tensor/allocator.h"
+#include "tensor/observer.h"
+#include "tensor/ops/reduce.h"
+#include "tensor/run.h"
+#include "tests/nn/attention_layer.h"
+
+namespace {
+
+using namespace hg;
+using namespace hg::testing;
+using O = AttentionOptions;
+
+// flops_mm of everything but the projections.
+class CoreCounter final : public Observer {
+ public:
+  void op_end(const OpCall& call) override {
+    const std::string& op = call.scope->op;
+    if (op == "qkv" || op == "proj" || op == "k2") return;
+    (call.phase == Phase::backward ? backward : forward) +=
+        call.op.cost(call.in, call.out).total().flops_mm;
+  }
+  std::uint64_t forward = 0, backward = 0;
+};
+
+struct Sizes {
+  std::int64_t n, heads, d;
+  std::int64_t x() const { return heads * d; }
+};
+
+CoreCounter count(const O& o, const Sizes& s) {
+  nn::Parameters parameters(1, true);
+  O sized = o;
+  sized.width = 24, sized.heads = s.heads, sized.dim_head = s.d, sized.tokens = s.n;
+  const auto layer = nn::make_attention(nn::Builder(parameters), sized);
+  CoreCounter counter;
+  const ObserverGuard guard(counter);
+  const DryRun dry;
+  Tape tape;
+  const Tensor x = Tensor::hollow_of({DType::f32, {1, s.n, sized.width}});
+  tape.watch(x);
+  for (const nn::Parameter& p : parameters.all()) tape.watch(p.value);
+  tape.backward(sum_all((*layer)(x, {})));
+  return counter;
+}
+
+// Forward and backward products by the formulas.
+struct Formula {
+  const char* name;
+  std::function<std::int64_t(const Sizes&)> forward;
+  double backward;  // as a multiple of the forward
+};
+
+std::vector<Formula> formulas() {
+  const auto quadratic = [](const Sizes& s) { return 4 * s.n * s.n * s.x(); };
+  const auto linear = [](const Sizes& s) { return 4 * s.n * s.d * s.x(); };
+  const auto sek = [=](const Sizes& s) {
+    return linear(s) + 4 * s.heads * s.n * std::max<std::int64_t>(1, s.n / 16);
+  };
+  const auto favor = [](const Sizes& s) {
+    const auto m = std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(std::floor(static_cast<double>(s.d) * std::log(s.d))));
+    return 8 * s.heads * s.n * m * s.d;
+  };
+  return {{"softmax", quadratic, 2.5},
+          {"rbf", quadratic, 2.5},
+          {"gmm", quadratic, 2.5},
+          {"fiak", quadratic, 2.5},
+          {"sparsemax", quadratic, 2.5},
+          {"entmax15", quadratic, 2.5},
+          {"ref_gmm", quadratic, 2.5},
+          {"mgk", [](const Sizes& s) { return 2 * 3 * s.n * s.n * s.x(); }, 16.0 / 6},
+          {"prob", [](const Sizes& s) { return (4 + 4) * s.n * s.n * s.x(); }, 2.5},
+          {"mlk", linear, 2},
+          {"linear_elu", linear, 2},
+          {"efficient", linear, 2},
+          {"xca", linear, 2},
+          {"kerformer", sek, 2},
+          {"cosformer", [](const Sizes& s) { return 8 * s.n * s.d * s.x(); }, 2},
+          // omega is a buffer: its products have one gradient, not two
+          {"favor", favor, 1.5},
+          {"linformer", [](const Sizes& s) { return 8 * s.n * 64 * s.x(); }, 2.25}};
+}
+
+}  // namespace
+
+TEST_CASE("products of every core are counted as the formulas say") {
+  for (const Formula& formula : formulas())
+    for (const Sizes s : {Sizes{1, 2, 8}, Sizes{17, 4, 48}, Sizes{197, 3, 64}}) {
+      INFO(formula.name << " N " << s.n << " D " << s.d);
+      O o;
+      o.variant = formula.name;
+      const CoreCounter counted = count(o, s);
+      const std::int64_t expected = formula.forward(s);
+      CHECK(counted.forward == static_cast<std::uint64_t>(expected));
+      CHECK(static_cast<double>(counted.backward) ==
+            formula.backward * static_cast<double>(expected));
+    }
+}
+
+TEST_CASE("a mixture of half the heads costs less than softmax with all") {
+  O mgk, softmax;
+  mgk.variant = "mgk";
+  const auto mixed = count(mgk, {197, 2, 64}), plain = count(softmax, {197, 4, 64});
+  CHECK(mixed.forward * 4 == plain.forward * 3);
+  CHECK(mixed.backward < plain.backward);
+}
+
+TEST_CASE("priors temperatures and vectors do not decay while projections do") {
+  for (const O& o : all_variants()) {
+    INFO(o.variant);
+    const Layer layer(o, 9, 2, 4,
+                      (o.variant == "mgk" || o.variant == "mlk") && !o.shift_keys ? 2 : 1);
+    for (const nn::Parameter& p : layer.parameters.all()) {
+      INFO(p.name);
+      const bool spared =
+          p.value.rank() == 1 || p.name == "attn.pi" || p.name == "attn.temperature";
+      CHECK(p.decay == !spared);
+    }
+  }
+}
+
+TEST_CASE("linear variants hold nothing of N x N") {
+  constexpr std::int64_t kTokens = 16384, kWidth = 8;
+  for (O o : all_variants()) {
+    if (nn::attention_traits(o).quadratic || o.variant == "linformer") continue;
+    INFO(o.variant);
+    o.reduction = 4096;  // SE-K's own weights are N x N / reduction
+    Layer layer(o, kTokens, 1, kWidth, (o.variant == "mlk") ? 2 : 1);
+    const Tensor x = random({1, kTokens, layer.options.width}, 1);
+    allocator::release_cached();
+    const auto before = allocator::stats().bytes_reserved;
+    {
+      Tape tape;
+      tape.watch(x);
+      for (const nn::Parameter& p : layer.parameters.all()) tape.watch(p.value);
+      tape.backward(sum_all((*layer.attention)(x, {})));
+    }
+    const auto reserved = allocator::stats().bytes_reserved - before;
+    INFO(reserved);
+    CHECK(reserved < 128u << 20);  // N x N floats are 1024 MiB, x is 2
+  }
+}
+
+TEST_CASE("quadratic variants hold no N x N of the batch") {
+  constexpr std::int64_t kTokens = 300, kBatch = 16, kHeads = 2, kWidth = 4;
+  for (const O& o : all_variants()) {
+    if (!nn::attention_traits(o).quadratic) continue;
+    INFO(o.variant);
+    Layer layer(o, kTokens, kHeads, kWidth, o.variant == "mgk" && !o.shift_keys ? 2 : 1);
+    const Tensor x = random({kBatch, kTokens, layer.options.width}, 1);
+    allocator::release_cached();
+    const auto before = allocator::stats().bytes_reserved;
+    {
+      Tape tape;
+      tape.watch(x);
+      tape.backward(sum_all((*layer.attention)(x, {})));
+    }
+    const auto reserved = allocator::stats().bytes_reserved - before;
+    INFO(reserved);
+    CHECK(reserved < 9u << 20);  // B H N N floats are 11 MiB
+  }
+}

@@ -1,0 +1,17 @@
+// What a step minimises: cross-entropy, and the terms of [loss] that attention layers record.
+#pragma once
+
+#include "nn/vit.h"
+#include "train/config.h"
+
+namespace hg {
+
+// A record that asks the layers for what the loss is made of.
+nn::PassRecord record_for(const LossConfig& loss);
+
+// Of some images' logits and the record of their pass: their share of the mean over `batch` images
+// (0: these are all).
+Tensor training_loss(const Tensor& logits, const Tensor& labels, const nn::PassRecord& record,
+                     const LossConfig& loss, std::int64_t batch = 0);
+
+}  // namespace hg
