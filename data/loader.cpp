@@ -4,6 +4,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "tensor/backend.h"
 #include "tensor/error.h"
 #include "tensor/random.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 constexpr std::size_t kAheadBytes = std::size_t{64} << 20;
 constexpr std::size_t kMostAhead = 4;
+constexpr std::int64_t kTellNs = 5'000'000;
 
 LoaderOptions checked(const Dataset& dataset, const LoaderOptions& options) {
   require(options.batch_size > 0, "loader", "batch_size {}, expected 1 or more",
@@ -58,7 +60,10 @@ Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
       selector_(options.select
                     ? std::optional<PatchSelector>(std::in_place, *options.select, normalize_)
                     : std::nullopt),
-      worker_([this] { work(); }) {}
+      worker_([this] { work(); }) {
+  if (selector_ && options_.on_work)
+    selector_->on_op([this](bool begins) { tell_work(begins ? Telling::rest : Telling::begin); });
+}
 
 Loader::~Loader() {
   {
@@ -146,6 +151,7 @@ void Loader::order_items(std::int64_t epoch) {
 }
 
 bool Loader::make_batch(const Epoch& epoch, std::int64_t index, Batch& batch) {
+  tell_work(Telling::begin);
   order_items(epoch.number);
   const std::int64_t first = index * options_.batch_size;
   const std::int64_t n = std::min(options_.batch_size, dataset_.size() - first);
@@ -165,6 +171,7 @@ bool Loader::make_batch(const Epoch& epoch, std::int64_t index, Batch& batch) {
   for (std::int64_t slot = 0; slot < n; ++slot) {
     if (generation_ != epoch.generation) return false;
     make_item(slot, draws, batch);
+    tell_work(slot + 1 == n ? Telling::rest : Telling::now_and_then);
   }
   if (selector_) batch.selection = selector_->take_tally();
   return true;
@@ -178,6 +185,14 @@ Loader::Draws Loader::draws_of(std::int64_t epoch, std::int64_t index, std::int6
     draws.keep = Tensor::empty({images, options_.select->keep}, DType::i64);
   }
   return draws;
+}
+
+void Loader::tell_work(Telling what) {
+  if (!options_.on_work) return;
+  const std::int64_t now = backend(Device::cpu).timestamp_ns();
+  if (what == Telling::now_and_then && now - told_ns_ < kTellNs) return;
+  if (what != Telling::begin) options_.on_work(told_ns_, now);
+  told_ns_ = now;
 }
 
 Augmentation Loader::augmentation(std::uint64_t key, std::int64_t item) const {

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -25,6 +26,9 @@ struct LoaderOptions {
   std::uint64_t seed = 1;
   std::optional<Normalization> normalization;  // the data set's own unless given
   std::optional<PatchSelection> select;        // none: every batch has all patches
+  // Told what the loader's thread has worked on, ops left out, in stretches of some milliseconds at
+  // most, on the clock of backend(Device::cpu).timestamp_ns(). Called on that thread.
+  std::function<void(std::int64_t start_ns, std::int64_t end_ns)> on_work;
 };
 
 struct Batch {
@@ -72,6 +76,8 @@ class Loader {
   void make_item(std::int64_t slot, const Draws& draws, Batch& batch);
   void write_pixels(std::int64_t slot, const Draws& draws, Batch& batch);
   Augmentation augmentation(std::uint64_t key, std::int64_t item) const;
+  enum class Telling { begin, now_and_then, rest };
+  void tell_work(Telling what);
 
   const Dataset& dataset_;
   const LoaderOptions options_;
@@ -86,6 +92,7 @@ class Loader {
   std::optional<PatchSelector> selector_;
   CachedVector<std::int64_t> order_;
   std::int64_t ordered_epoch_ = -1;
+  std::int64_t told_ns_ = 0;  // work before this has been told
 
   std::mutex mutex_;
   std::condition_variable wake_worker_, wake_reader_;

@@ -134,7 +134,9 @@ void PatchSelector::choose(const Tensor& pixels, std::uint64_t key, std::int64_t
   const Scope scope("patch_select");
   const cpu::ThreadLimit own_thread(1);  // the others are training
   const ops::PatchScores op(selection_.score);
+  if (on_op_) on_op_(true);
   const Tensor scores = run_one(op, {pixels});
+  if (on_op_) on_op_(false);
   tally_.flops += op.cost({&pixels, 1}, {&scores, 1}).total().flops();
   scores_.assign(scores.data<float>(), scores.data<float>() + scores.numel());
   if (!selection_.probabilistic && all_finite(scores_)) return chooser_.take_largest(scores_, keep);

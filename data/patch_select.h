@@ -3,6 +3,7 @@
 // and image or batch alone, in streams of its own: the order of the data stays what it is without.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
@@ -81,6 +82,8 @@ class PatchSelector {
                   float* out);
 
   const PatchSelection& selection() const { return selection_; }
+  // Told before and after the op that scores, whose time observers of ops see.
+  void on_op(std::function<void(bool begins)> told) { on_op_ = std::move(told); }
   // Since the last call: images without a usable score, whose patches were drawn uniformly (or,
   // without drawing, are the first k), and FLOPs of scoring.
   struct Tally {
@@ -98,6 +101,7 @@ class PatchSelector {
   PatchChooser chooser_;
   CachedVector<double> scores_;
   Tally tally_;
+  std::function<void(bool begins)> on_op_;
 };
 
 // One image as a model's input, as in evaluation: images [1,C,size,size], or with a selection that

@@ -219,4 +219,18 @@ void add_rows(std::vector<LedgerRow>& to, const std::vector<LedgerRow>& from) {
   }
 }
 
+void add_earlier(Ledger& later, const Ledger& earlier) {
+  add_rows(later.rows, earlier.rows);
+  later.energy_uj += earlier.energy_uj;
+  later.low_uj += earlier.low_uj;
+  later.high_uj += earlier.high_uj;
+  later.seconds += earlier.seconds;
+  for (std::size_t d = 0; d < kDomains; ++d)
+    if (earlier.domain_uj[d])
+      later.domain_uj[d] = later.domain_uj[d].value_or(0) + *earlier.domain_uj[d];
+  if (earlier.kind == later.kind) return;
+  later.source += fmt::format(" (an earlier part of the run: {})", to_string(earlier.kind));
+  later.kind = std::max(later.kind, earlier.kind);
+}
+
 }  // namespace hg::energy

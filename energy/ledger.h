@@ -55,4 +55,8 @@ std::vector<LedgerRow> parse_ledger_csv(std::string_view text, const std::string
 // Adds the rows of another ledger (an earlier part of the run) label by label.
 void add_rows(std::vector<LedgerRow>& to, const std::vector<LedgerRow>& from);
 
+// Adds an earlier part of the run to the books of a later one. Domains that only one of them knows
+// are kept; the kind is the worse of the two, and the source says where they differ.
+void add_earlier(Ledger& later, const Ledger& earlier);
+
 }  // namespace hg::energy

@@ -87,6 +87,7 @@ void ChromeTrace::close_to(std::size_t thread, std::size_t depth) {
 }
 
 void ChromeTrace::reading(const Reading& reading) {
+  if (left_out_ > 0) return;
   if (!last_) start_ns_ = reading.time_ns;
   if (last_ && reading.time_ns > last_->time_ns) {
     std::string watts;

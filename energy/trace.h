@@ -13,13 +13,16 @@ namespace hg::energy {
 class ChromeTrace final : public ActivitySink {
  public:
   using Write = std::function<void(std::string_view)>;
-  // Stops recording ops after `most` of them: viewers choke on more.
-  explicit ChromeTrace(Write write, std::uint64_t most = 2'000'000);
+  static constexpr std::uint64_t kMostOps = 2'000'000;
+  // Stops recording, power as well, after `most` ops: viewers choke on more.
+  explicit ChromeTrace(Write write, std::uint64_t most = kMostOps);
 
   void activity(std::size_t thread, const Activity& activity, const RowTable& rows) override;
   void reading(const Reading& reading) override;
   // Closes what is open and ends the file; what it could not hold is said in it.
   void finish();
+  std::uint64_t ops_left_out() const { return left_out_; }
+  Seconds recorded() const { return last_ ? from_ns(last_->time_ns - start_ns_) : Seconds{}; }
 
  private:
   struct Names {

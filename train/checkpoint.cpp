@@ -29,6 +29,11 @@ void visit(Position& p, std::int64_t& optimizer_steps, Field field) {
   field("epoch_loss", p.epoch_loss);
   field("seconds", p.seconds);
   field("epoch_seconds", p.epoch_seconds);
+  field("energy_before_epoch_uj", p.energy_before_epoch_uj);
+  field("forecast_step", p.forecast.step);
+  field("forecast_j", p.forecast.energy_j);
+  field("forecast_low_j", p.forecast.low_j);
+  field("forecast_high_j", p.forecast.high_j);
   field("optimizer_steps", optimizer_steps);
 }
 
@@ -56,8 +61,9 @@ struct Reader {
 };
 
 void check_position(const Position& p, std::int64_t steps, const std::string& source) {
-  for (const std::int64_t v : {p.phase, p.epoch, p.batch, p.rows, p.images, p.epoch_images,
-                               p.epoch_tokens, p.unscored_images, steps})
+  for (const std::int64_t v :
+       {p.phase, p.epoch, p.batch, p.rows, p.images, p.epoch_images, p.epoch_tokens,
+        p.unscored_images, p.energy_before_epoch_uj, p.forecast.step, steps})
     usage_require(v >= 0, source, "a negative count in its metadata");
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "data/dataset.h"
+#include "train/forecast.h"
 #include "train/model.h"
 
 namespace hg {
@@ -18,6 +19,10 @@ struct Position {
   std::uint64_t flops = 0, flops_matmul = 0, flops_before_epoch = 0;
   std::int64_t images = 0;
   std::int64_t unscored_images = 0;  // whose patches were not chosen by score, for want of one
+  // Of the run at the end of the last epoch: epochs tile the run, and what a kill lost of the
+  // training is part of the epoch that does it again.
+  std::int64_t energy_before_epoch_uj = 0;
+  Forecast forecast;
 };
 
 // A model's tensors, and what a file says of them beside.

@@ -14,13 +14,15 @@ std::int64_t most_likely(const float* row, std::int64_t classes) {
   return std::max_element(row, row + classes) - row;
 }
 
-Evaluation evaluate(const nn::Vit& model, Loader& loader) {
+std::optional<Evaluation> evaluate(const nn::Vit& model, Loader& loader,
+                                   const std::function<bool()>& stop) {
   const PhaseScope phase(Phase::eval);
   const std::int64_t classes = model.options().classes;
   Evaluation result{0, ConfusionMatrix(classes), {}, 0};
   Batch batch;
   loader.start_epoch(0);
   while (loader.next(batch)) {
+    if (stop && stop()) return std::nullopt;
     const Tensor logits = evaluate_logits(model, batch.images, batch.keep);
     const double loss = cross_entropy(logits, batch.labels).item<float>();
     if (!std::isfinite(loss))

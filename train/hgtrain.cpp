@@ -20,6 +20,7 @@ struct Commands {
   ModelOptions info;
   ForwardOptions forward;
   BenchOptions bench;
+  ReportOptions report;
   MetersOptions meters;
   std::function<int()> chosen;
 
@@ -34,6 +35,7 @@ struct Commands {
     i->callback([this] { chosen = [this] { return info_command(info); }; });
     add_forward(*app.add_subcommand("forward", "Logits, loss and gradients of given weights"));
     add_bench(*app.add_subcommand("bench", "Time of a training step on random data"));
+    add_report(*app.add_subcommand("report", "A page on a run, or on several side by side"));
     add_meters(*app.add_subcommand("meters", "Every energy meter considered, and why it is used"));
   }
 
@@ -43,6 +45,7 @@ struct Commands {
     app.add_option("--out", train.out, "run folder (default: runs/NAME)");
     app.add_flag("--resume", train.resume, "go on where the run in --out was");
     app.add_flag("--quiet", train.quiet, "show nothing while training");
+    app.add_flag("--trace", train.trace, "write trace.json, for Perfetto or chrome://tracing");
     app.callback([this] { chosen = [this] { return train_command(train); }; });
   }
   void add_eval(CLI::App& app) {
@@ -73,6 +76,12 @@ struct Commands {
     add_json(app, bench);
     app.add_option("--steps", bench.steps, "steps to time")->check(CLI::Range(1, 1000000));
     app.callback([this] { chosen = [this] { return bench_command(bench); }; });
+  }
+  void add_report(CLI::App& app) {
+    app.add_option("RUN_DIR", report.folders, "run folders")->required();
+    app.add_option("--out", report.out,
+                   "file to write (default: report.html in the run folder; of several runs, here)");
+    app.callback([this] { chosen = [this] { return report_command(report); }; });
   }
   void add_meters(CLI::App& app) {
     app.add_option("--watch", meters.watch, "also read the meter for so many seconds")

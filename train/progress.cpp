@@ -90,7 +90,8 @@ void Progress::begin(std::string title) {
   last_step_ = clock_();
 }
 
-void Progress::step(std::int64_t images, double loss, const ProgressFields& fields) {
+void Progress::step(std::int64_t images, double loss,
+                    const std::function<ProgressFields()>& fields) {
   ++done_;
   if (mode_ != ProgressMode::bar) return;
   const double now = clock_(), seconds = now - last_step_;
@@ -104,7 +105,7 @@ void Progress::step(std::int64_t images, double loss, const ProgressFields& fiel
   state_.images_per_s = step_seconds_ > 0 ? static_cast<double>(images) / step_seconds_ : 0;
   state_.seconds_left =
       static_cast<double>(std::max<std::int64_t>(steps_ - done_, 0)) * step_seconds_;
-  state_.fields = fields;
+  state_.fields = fields ? fields() : ProgressFields{};
   fmt::print(out_, "\r{}\x1b[K", render_progress(state_, terminal_columns(out_), color_));
   std::fflush(out_);
   bar_shown_ = true;

@@ -41,7 +41,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void begin(std::string title);  // steps follow; the time since the last one does not count
-  void step(std::int64_t images, double loss, const ProgressFields& fields = {});
+  // `fields` is asked only when a bar is drawn.
+  void step(std::int64_t images, double loss, const std::function<ProgressFields()>& fields = {});
   void line(std::string_view text);  // a line that stays, such as the result of an epoch
 
  private:

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <numeric>
 
 namespace hg {
@@ -53,6 +55,23 @@ std::vector<std::string_view> words(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return parts;
+}
+
+std::string with_prefix(double value, std::string_view unit) {
+  constexpr std::string_view kPrefixes[] = {"p", "n", "u", "m", "", "k", "M", "G", "T", "P", "E"};
+  constexpr int kNone = 4, kLast = 10;
+  if (value == 0 || !std::isfinite(value)) return fmt::format("{} {}", value, unit);
+  // Rounded first: 999.6 J are 1 kJ.
+  const double rounded = std::strtod(fmt::format("{:.2e}", std::abs(value)).c_str(), nullptr);
+  const int power = static_cast<int>(std::floor(std::log10(rounded) / 3 + 1e-9));
+  const int prefix = std::clamp(power + kNone, 0, kLast);
+  const double scaled = std::copysign(rounded, value) / std::pow(1000.0, prefix - kNone);
+  const double size = std::abs(scaled);
+  return fmt::format("{:.{}f} {}{}", scaled,
+                     size < 9.995   ? 2
+                     : size < 99.95 ? 1
+                                    : 0,
+                     kPrefixes[prefix], unit);
 }
 
 }  // namespace hg

@@ -16,6 +16,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 // The candidate with the fewest changes, the first of several; "" without candidates.
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates);
 
+// 12340, "J" -> "12.3 kJ": three digits and a prefix of the SI.
+std::string with_prefix(double value, std::string_view unit);
+
 // The parts of "a b c".
 std::vector<std::string_view> words(std::string_view text);
 

@@ -4,6 +4,7 @@
 
 #include "tensor/backend.h"
 #include "train/non_finite.h"
+#include "train/text.h"
 #include "train/usage_error.h"
 
 namespace hg {
@@ -92,18 +93,28 @@ Trainer::Trainer(const Config& config, PhaseData data, const TrainerOptions& opt
       log_((check_place(config, state, phase_->batches()), open_log(options, position_))) {
   if (state) phase_->load_moments(*state);
   counter_.start_at(position_.flops, position_.flops_matmul);
+  energy_ = std::make_unique<RunEnergy>(
+      config.run, RunEnergyOptions{options.folder, options.keep_energy,
+                                   position_.energy_before_epoch_uj, options.trace});
   for (const CsvRow& row : log_.rows())
     if (const auto scores = scores_of(row)) result_.scores = scores;
 }
 
 std::unique_ptr<TrainingPhase> Trainer::phase_at(std::int64_t index, const Safetensors* before,
-                                                 bool resumed) const {
+                                                 bool resumed) {
   const auto i = static_cast<std::size_t>(index);
-  return make_phase({config_, i, *data_[i]}, before, resumed);
+  const auto note = [this](Split split, std::int64_t start_ns, std::int64_t end_ns) {
+    energy_->note_loading(split, start_ns, end_ns);
+  };
+  return make_phase({config_, i, *data_[i], note}, before, resumed);
 }
 
 const PhaseConfig& Trainer::phase_config() const {
   return config_.phases[static_cast<std::size_t>(position_.phase)];
+}
+
+const RunData& Trainer::phase_data() const {
+  return *data_[static_cast<std::size_t>(position_.phase)];
 }
 
 std::string Trainer::title() const {
@@ -113,14 +124,22 @@ std::string Trainer::title() const {
 }
 
 RunResult Trainer::run() {
-  const ObserverGuard guard(counter_);
-  run_phase();
-  while (!result_.interrupted &&
-         position_.phase + 1 < static_cast<std::int64_t>(config_.phases.size())) {
-    enter_next_phase();
+  {
+    const ObserverGuard guard(counter_);
     run_phase();
+    while (result_.end == RunEnd::finished &&
+           position_.phase + 1 < static_cast<std::int64_t>(config_.phases.size())) {
+      enter_next_phase();
+      run_phase();
+    }
   }
   result_.position = position_;
+  result_.steps = phase_->steps();
+  result_.test_images = phase_data().test->size();
+  result_.energy = energy_->stop();
+  result_.co2 = energy_->co2({result_.energy.energy_uj});
+  result_.faults = energy_->faults();
+  result_.trace_note = energy_->trace_note();
   return result_;
 }
 
@@ -137,21 +156,31 @@ void Trainer::run_phase() {
   const std::int64_t epochs = epochs_of(phase_config());
   Progress progress(stderr, options_.progress, phase_->batches() * epochs, phase_->steps());
   if (position_.epoch == epochs) save();  // all done before: files may be missing
-  while (position_.epoch < epochs && !result_.interrupted) {
+  while (position_.epoch < epochs && result_.end == RunEnd::finished) {
     progress.begin(title());
-    if (train_epoch(progress)) {
-      finish_epoch(progress);
-    } else {
-      result_.interrupted = true;
-      save();
-    }
+    if (over_budget() || !train_epoch(progress) || !finish_epoch(progress)) save();
   }
+}
+
+bool Trainer::must_stop() {
+  if (!signals_.requested()) return over_budget();
+  result_.end = RunEnd::interrupted;
+  return true;
+}
+
+// The budget is of the whole run, parts before a resume included.
+bool Trainer::over_budget() {
+  const double budget = config_.run.joule_budget;
+  if (budget == 0 || energy::to_joules(energy_->cut()).value < budget) return false;
+  result_.end = RunEnd::budget;
+  return true;
 }
 
 bool Trainer::train_epoch(Progress& progress) {
   const std::int64_t start = now_ns();
   const double before = position_.epoch_seconds, run_before = position_.seconds;
   if (position_.batch == 0) position_.flops_before_epoch = counter_.flops();
+  if (!position_.forecast.made()) last_joules_ = energy::to_joules(energy_->cut()).value;
   phase_->start_epoch(position_.epoch, position_.batch);
   while (const auto step = phase_->step()) {
     const double elapsed = static_cast<double>(now_ns() - start) * 1e-9;
@@ -164,15 +193,49 @@ bool Trainer::train_epoch(Progress& progress) {
     position_.batch += 1;
     position_.epoch_seconds = before + elapsed;
     position_.seconds = run_before + elapsed;
-    progress.step(step->images, step->loss);
-    if (signals_.requested()) return false;
+    if (!position_.forecast.made()) foretell_energy();
+    progress.step(step->images, step->loss, [this] { return energy_fields(); });
+    if (must_stop()) return false;
   }
   return true;
 }
 
-void Trainer::finish_epoch(Progress& progress) {
+// Made once, early in the first epoch. Of a run of one phase: others may cost anything.
+void Trainer::foretell_energy() {
+  if (config_.phases.size() > 1) return;
+  const double now = energy::to_joules(energy_->cut()).value;
+  step_joules_.push_back(now - last_joules_);
+  last_joules_ = now;
+  const std::int64_t batches = phase_->batches(), epochs = phase_config().train.epochs;
+  if (position_.batch < forecast_step(batches)) return;
+  const double evaluation = static_cast<double>(phase_data().test->size()) *
+                            energy_->forward_share() /
+                            static_cast<double>(phase_config().train.batch_size);
+  position_.forecast =
+      foretell(step_joules_, {now, static_cast<double>(batches * epochs - phase_->steps()),
+                              static_cast<double>(epochs - position_.epoch) * evaluation});
+  position_.forecast.step = phase_->steps();
+}
+
+ProgressFields Trainer::energy_fields() const {
+  const energy::MicroJoules total = energy_->total();
+  std::string joules = with_prefix(energy::to_joules(total).value, "J");
+  if (const Forecast& f = position_.forecast; f.made())
+    joules += fmt::format(" of {} ({} to {})", with_prefix(f.energy_j, "J"),
+                          with_prefix(f.low_j, "J"), with_prefix(f.high_j, "J"));
+  return {with_prefix(energy_->power().value, "W"), joules,
+          with_prefix(energy_->co2(total).value, "g CO2")};
+}
+
+bool Trainer::finish_epoch(Progress& progress) {
   const std::int64_t start = now_ns();
-  const EpochReport report = phase_->finish_epoch();
+  const std::uint64_t flops = counter_.flops(), flops_matmul = counter_.flops_matmul();
+  const std::optional<EpochReport> done = phase_->finish_epoch([this] { return must_stop(); });
+  if (!done) {  // a resumed run begins it anew
+    counter_.start_at(flops, flops_matmul);
+    return false;
+  }
+  const EpochReport& report = *done;
   counter_.add(report.data_flops);
   const double evaluating = static_cast<double>(now_ns() - start) * 1e-9;
   position_.seconds += evaluating;
@@ -184,6 +247,8 @@ void Trainer::finish_epoch(Progress& progress) {
     rate = images / position_.epoch_seconds;
     tokens = static_cast<double>(position_.epoch_tokens) / images;
   }
+  const energy::MicroJoules total = energy_->cut(),
+                            used{total.value - position_.energy_before_epoch_uj};
   if (report.scores) result_.scores = report.scores;
   const auto score = [&](double Scores::*which) {
     return report.scores ? exact((*report.scores).*which) : "";
@@ -192,10 +257,12 @@ void Trainer::finish_epoch(Progress& progress) {
       {phase_config().kind, std::to_string(position_.epoch + 1), std::to_string(phase_->steps()),
        field(loss), field(report.test_loss), score(&Scores::accuracy), score(&Scores::micro_f1),
        score(&Scores::macro_f1), field(rate), field(tokens),
-       std::to_string(counter_.flops() - position_.flops_before_epoch), "", "", exact(seconds)});
+       std::to_string(counter_.flops() - position_.flops_before_epoch),
+       exact(energy::to_joules(used).value), exact(energy_->co2(used).value), exact(seconds)});
   progress.line(title() + figures(loss, report) +
                 (rate ? fmt::format("  {:.0f} images/s", *rate) : "") +
-                fmt::format("  {:.1f} s", seconds));
+                fmt::format("  {}  {}  {:.1f} s", with_prefix(energy::to_joules(used).value, "J"),
+                            with_prefix(energy_->co2(used).value, "g CO2"), seconds));
   position_.epoch += 1;
   position_.rows += 1;
   position_.batch = 0;
@@ -203,10 +270,13 @@ void Trainer::finish_epoch(Progress& progress) {
   position_.epoch_images = 0;
   position_.epoch_tokens = 0;
   position_.epoch_seconds = 0;
+  position_.energy_before_epoch_uj = total.value;
   save();
+  return true;
 }
 
-// The model comes first: with it newer than the state, a resumed run just makes it again.
+// The ledger comes first, as the state counts on what it holds; then the model: with it newer than
+// the state, a resumed run just makes it again.
 void Trainer::save() {
   const ModelWeights weights = phase_->weights();
   const NamedTensors moments = phase_->moments();
@@ -214,7 +284,8 @@ void Trainer::save() {
   require_finite_update(moments);
   position_.flops = counter_.flops();
   position_.flops_matmul = counter_.flops_matmul();
-  const Dataset& data = *data_[static_cast<std::size_t>(position_.phase)]->train;
+  energy_->save();
+  const Dataset& data = *phase_data().train;
   save_model(options_.folder, weights,
              {data.class_names(),
               data.normalization().for_channels(static_cast<int>(config_.model.in_channels))});

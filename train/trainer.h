@@ -1,11 +1,13 @@
-// Trains a model phase by phase and keeps the run folder: metrics.csv, model.safetensors and
-// state.safetensors are whole after every epoch, and after the step at which a signal came.
+// Trains a model phase by phase and keeps the run folder: metrics.csv, ledger.csv,
+// model.safetensors and state.safetensors are whole after every epoch, and after the step at which
+// a signal came or the energy budget was used up.
 #pragma once
 
 #include "train/csv.h"
 #include "train/flop_counter.h"
 #include "train/phases/phase.h"
 #include "train/progress.h"
+#include "train/run_energy.h"
 #include "train/signals.h"
 
 namespace hg {
@@ -13,13 +15,22 @@ namespace hg {
 struct TrainerOptions {
   std::string folder;
   bool resume = false;
+  bool keep_energy = false;  // count what an earlier part of the run has used, also without state
+  bool trace = false;
   ProgressMode progress = ProgressMode::plain;
 };
 
+enum class RunEnd { finished, interrupted, budget };
+
 struct RunResult {
-  bool interrupted = false;
+  RunEnd end = RunEnd::finished;
   std::optional<Scores> scores;  // of the last evaluation; none: there was none yet
   Position position;
+  std::int64_t steps = 0, test_images = 0;
+  energy::Ledger energy;  // of the whole run
+  energy::Grams co2;
+  std::uint64_t faults = 0;  // of the meter
+  std::string trace_note;    // what the trace could hold; empty: none was asked for
 };
 
 class Trainer {
@@ -31,14 +42,19 @@ class Trainer {
   Trainer(const Config& config, PhaseData data, const TrainerOptions& options,
           const RunState* state);
   std::unique_ptr<TrainingPhase> phase_at(std::int64_t index, const Safetensors* before,
-                                          bool resumed) const;
+                                          bool resumed);
   void run_phase();
   void enter_next_phase();
-  bool train_epoch(Progress& progress);  // false: a signal asked to stop
-  void finish_epoch(Progress& progress);
+  bool train_epoch(Progress& progress);   // false: to stop, for the reason in result_.end
+  bool finish_epoch(Progress& progress);  // the same, in the middle of evaluation
+  bool must_stop();                       // a signal came or the budget is used up
+  bool over_budget();
+  void foretell_energy();
+  ProgressFields energy_fields() const;
   void save();
 
   const PhaseConfig& phase_config() const;
+  const RunData& phase_data() const;
   std::string title() const;  // "epoch 2/5"
 
   const Config config_;
@@ -47,8 +63,11 @@ class Trainer {
   FlopCounter counter_;
   StopSignals signals_;
   Position position_;
+  std::unique_ptr<RunEnergy> energy_;  // outlives the phase, whose loaders report to it
   std::unique_ptr<TrainingPhase> phase_;
   CsvLog log_;
+  std::vector<double> step_joules_;  // until the forecast is made
+  double last_joules_ = 0;
   RunResult result_;
 };
 

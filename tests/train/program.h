@@ -54,6 +54,8 @@ inline Outcome hgtrain(const Arguments& arguments, const ChildOptions& options =
 Arguments tiny_train(const std::string& out, const Arguments& more = {});
 // The model of tiny_train as --set arguments.
 Arguments tiny_model();
+// What a run folder holds before its first checkpoint, sorted.
+extern const std::vector<std::string> kEarlyFiles;
 Arguments operator+(Arguments a, const Arguments& b);
 
 bool exists(const std::string& path);
@@ -65,7 +67,7 @@ std::vector<std::string> files_in(const std::string& folder);  // names, sorted
 void check_refused(const Outcome& outcome, int code, const std::vector<std::string>& parts,
                    const std::string& program = "hgtrain");
 
-// metrics.csv without the columns that hold times.
+// metrics.csv without the columns that hold times and energies.
 std::vector<std::vector<std::string>> timeless_metrics(const std::string& run);
 
 }  // namespace hg::testing

@@ -40,7 +40,7 @@ std::string shown(ProgressMode mode, F&& use) {
 void run_two_steps(Progress& progress) {
   progress.begin("epoch 1/2");
   progress.step(100, 0.5);
-  progress.step(100, 0.25, {"31 W"});
+  progress.step(100, 0.25, [] { return ProgressFields{"31 W"}; });
   progress.line("epoch 1/2: accuracy 0.8");
 }
 

@@ -29,9 +29,13 @@ void await_rows(Child& child, const std::string& run, std::size_t rows) {
   while (child.running() && (!exists(run + "/metrics.csv") || rows_of(run) < rows)) nap();
 }
 
+// Nor energies, which go with time.
 Json without_times(const std::string& run) {
   Json summary = Json::parse(contents_of(run + "/summary.json"));
-  for (const char* key : {"seconds", "peak_rss_bytes"}) summary.erase(key);
+  for (const char* key :
+       {"seconds", "peak_rss_bytes", "energy_j", "energy_low_j", "energy_high_j",
+        "energy_by_domain_j", "energy_seconds", "co2_g", "joules_per_f1", "prediction"})
+    summary.erase(key);
   return summary;
 }
 

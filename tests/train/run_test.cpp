@@ -9,7 +9,8 @@ namespace {
 using namespace hg;
 using namespace hg::testing;
 
-const std::vector<std::string> kRunFiles{"config.toml", "metrics.csv", "model.safetensors",
+const std::vector<std::string> kRunFiles{"config.toml",       "emissions.csv",     "ledger.csv",
+                                         "metrics.csv",       "model.safetensors", "report.html",
                                          "state.safetensors", "summary.json"};
 
 Json summary_of(const std::string& run) { return Json::parse(contents_of(run + "/summary.json")); }

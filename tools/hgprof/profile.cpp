@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "energy/choice.h"
-#include "energy/trace.h"
 #include "tensor/cpu/parallel.h"
 #include "tools/hgprof/commands.h"
 #include "tools/hgprof/overhead.h"
@@ -11,6 +10,7 @@
 #include "tools/hgprof/table.h"
 #include "train/energy_profile.h"
 #include "train/files.h"
+#include "train/trace_file.h"
 
 namespace hg::prof {
 namespace {
@@ -32,22 +32,6 @@ struct Result {
   }
 };
 
-// A trace file, whole or not there.
-class TraceFile {
- public:
-  explicit TraceFile(const std::string& path)
-      : file_(path), trace_([this](std::string_view text) { file_.write(text); }) {}
-  energy::ChromeTrace& trace() { return trace_; }
-  void commit() {
-    trace_.finish();
-    file_.commit();
-  }
-
- private:
-  AtomicFile file_;
-  energy::ChromeTrace trace_;
-};
-
 Result run_steps(const ProfileOptions& options, const Config& config,
                  const energy::Calibration& calibration, energy::Meter& meter) {
   BenchStep step(config);
@@ -55,7 +39,7 @@ Result run_steps(const ProfileOptions& options, const Config& config,
   Result result{config.run.name, options.steps, step.batch(), cpu::threads(), {}, {}, {}};
   result.overhead = measure_overhead(step, meter, calibration);
   std::optional<TraceFile> trace;
-  if (!options.trace.empty()) trace.emplace(options.trace);
+  if (!options.trace.empty()) trace.emplace(options.trace, energy::ChromeTrace::kMostOps);
   energy::SessionOptions session_options;
   session_options.calibration = calibration;
   session_options.sink = trace ? &trace->trace() : nullptr;

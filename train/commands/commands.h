@@ -25,7 +25,7 @@ struct ModelOptions {
 
 struct TrainOptions : ModelOptions {
   std::string out;  // run folder; empty: runs/<name>
-  bool resume = false;
+  bool resume = false, trace = false;
 };
 int train_command(const TrainOptions& options);
 
@@ -51,6 +51,12 @@ struct BenchOptions : ModelOptions {
   std::int64_t steps = 10;
 };
 int bench_command(const BenchOptions& options);
+
+struct ReportOptions {
+  std::vector<std::string> folders;
+  std::string out;  // empty: report.html of the one run, or here
+};
+int report_command(const ReportOptions& options);
 
 struct MetersOptions {
   std::optional<double> watch;  // seconds

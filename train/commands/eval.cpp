@@ -55,7 +55,7 @@ int eval_command(const EvalOptions& options) {
   const PhaseConfig& phase = config.phases.back();
   const auto set = open_data(config, phase.data, Split::test);
   Loader loader(*set, loader_options(config, phase, Split::test));
-  const Evaluation e = evaluate(model, loader);
+  const Evaluation e = *evaluate(model, loader);
   if (options.json)
     fmt::print("{}\n", to_json(e, set->class_names()).dump());
   else

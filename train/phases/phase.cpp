@@ -11,6 +11,14 @@ std::uint64_t PhaseSetting::seed() const {
   return index == 0 ? seed : RandomStream(seed, fmt::format("phase.{}", index)).key();
 }
 
+LoaderOptions PhaseSetting::loading(Split split) const {
+  LoaderOptions options = loader_options(config, phase(), split, seed());
+  options.on_work = [note = on_loading, split](std::int64_t start_ns, std::int64_t end_ns) {
+    note(split, start_ns, end_ns);
+  };
+  return options;
+}
+
 std::int64_t epochs_of(const PhaseConfig& phase) {
   return phase.kind == "prune" ? 1 : phase.train.epochs;
 }

@@ -3,6 +3,7 @@
 // its own file; make_phase() knows them by name.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -16,8 +17,11 @@ struct PhaseSetting {
   const Config& config;
   std::size_t index;  // among config.phases
   const RunData& data;
+  // Told what a loader's thread has worked on (LoaderOptions::on_work).
+  std::function<void(Split, std::int64_t start_ns, std::int64_t end_ns)> on_loading;
 
   const PhaseConfig& phase() const { return config.phases[index]; }
+  LoaderOptions loading(Split split) const;
   std::uint64_t seed() const;  // of shuffling, augmentation and dropout: every phase has its own
 };
 
@@ -51,7 +55,8 @@ class TrainingPhase {
   // An epoch: started at batch `first`, then step() until it gives none, then finish_epoch().
   virtual void start_epoch(std::int64_t epoch, std::int64_t first) = 0;
   virtual std::optional<StepReport> step() = 0;
-  virtual EpochReport finish_epoch() = 0;  // evaluates
+  // Evaluates, asking `stop` now and then; none: it said yes.
+  virtual std::optional<EpochReport> finish_epoch(const std::function<bool()>& stop) = 0;
 
   virtual ModelWeights weights() const = 0;  // for the checkpoint and the next phase
   virtual NamedTensors moments() const = 0;

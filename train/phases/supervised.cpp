@@ -11,8 +11,8 @@ SupervisedPhase::SupervisedPhase(const PhaseSetting& s, const Safetensors* befor
       metadata_(before ? before->metadata : std::map<std::string, std::string>()),
       model_(vit_options(s.config), static_cast<std::uint64_t>(s.config.run.seed)),
       optimizer_(model_, s.phase().train),
-      train_loader_(*s.data.train, loader_options(s.config, s.phase(), Split::train, seed_)),
-      test_loader_(*s.data.test, loader_options(s.config, s.phase(), Split::test, seed_)),
+      train_loader_(*s.data.train, s.loading(Split::train)),
+      test_loader_(*s.data.test, s.loading(Split::test)),
       schedule_(s.phase().train, train_loader_.batches()) {
   if (before) take_weights(model_, *before, resumed);
 }
@@ -32,12 +32,14 @@ std::optional<StepReport> SupervisedPhase::step() {
                     batch_.selection.unscored, batch_.selection.flops};
 }
 
-EpochReport SupervisedPhase::finish_epoch() {
-  const Evaluation e = evaluate(model_, test_loader_);
-  return {e.loss,
-          Scores{e.metrics.accuracy, e.metrics.micro_f1, e.metrics.macro_f1},
-          e.selection_flops,
-          {}};
+std::optional<EpochReport> SupervisedPhase::finish_epoch(const std::function<bool()>& stop) {
+  const std::optional<Evaluation> e = evaluate(model_, test_loader_, stop);
+  if (!e) return std::nullopt;
+  EpochReport report;
+  report.test_loss = e->loss;
+  report.scores = Scores{e->metrics.accuracy, e->metrics.micro_f1, e->metrics.macro_f1};
+  report.data_flops = e->selection_flops;
+  return report;
 }
 
 void SupervisedPhase::load_moments(const RunState& state) {

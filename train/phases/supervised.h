@@ -16,7 +16,7 @@ class SupervisedPhase final : public TrainingPhase {
   std::int64_t steps() const override { return optimizer_.steps(); }
   void start_epoch(std::int64_t epoch, std::int64_t first) override;
   std::optional<StepReport> step() override;
-  EpochReport finish_epoch() override;
+  std::optional<EpochReport> finish_epoch(const std::function<bool()>& stop) override;
   ModelWeights weights() const override { return {weights_of(model_), metadata_}; }
   NamedTensors moments() const override { return optimizer_.state(); }
   void load_moments(const RunState& state) override;

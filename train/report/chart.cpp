@@ -1,0 +1,192 @@
+#include "train/report/chart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "energy/flame.h"
+
+namespace hg::report {
+namespace {
+
+using energy::escape_html;
+
+constexpr double kWidth = 440, kHeight = 270;
+constexpr double kLeft = 58, kRight = 14, kTop = 12, kBottom = 46;
+
+struct Range {
+  double low = 0, high = 0;
+  void include(double v) { low = std::min(low, v), high = std::max(high, v); }
+  // A single value gets room on both sides.
+  void widen() {
+    const double room = high > low ? 0.04 * (high - low) : std::max(1e-9, 0.5 * std::abs(high));
+    low -= room;
+    high += room;
+  }
+};
+
+// Where values lie on the drawing.
+struct Scale {
+  Range x, y;
+  double px(double v) const {
+    return kLeft + (v - x.low) / (x.high - x.low) * (kWidth - kLeft - kRight);
+  }
+  double py(double v) const {
+    return kHeight - kBottom - (v - y.low) / (y.high - y.low) * (kHeight - kTop - kBottom);
+  }
+};
+
+// All ticks of an axis with as many decimals as their step needs.
+std::string tick_text(double value, double step) {
+  const int decimals = std::max(0, static_cast<int>(std::ceil(-std::log10(step) - 1e-9)));
+  return fmt::format("{:.{}f}", value == 0 ? 0.0 : value, decimals);
+}
+
+std::string grid(const Scale& s, const Axes& axes) {
+  std::string svg = "<g class=\"axis\">\n";
+  const auto ys = ticks(s.y.low, s.y.high, 5);
+  const double y_step = ys.size() > 1 ? ys[1] - ys[0] : 1;
+  for (const double v : ys)
+    svg += fmt::format(
+        "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/><text x=\"{}\" "
+        "y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
+        kLeft, kWidth - kRight, s.py(v), s.py(v), kLeft - 7, s.py(v) + 4, tick_text(v, y_step));
+  const auto xs = ticks(s.x.low, s.x.high, 6, axes.whole_x);
+  const double x_step = xs.size() > 1 ? xs[1] - xs[0] : 1;
+  for (const double v : xs)
+    svg += fmt::format(
+        "<line class=\"tick\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"/><text "
+        "x=\"{0:.1f}\" y=\"{3}\" text-anchor=\"middle\">{4}</text>\n",
+        s.px(v), kHeight - kBottom, kHeight - kBottom + 4, kHeight - kBottom + 17,
+        tick_text(v, x_step));
+  svg += fmt::format("<line class=\"base\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>\n", kLeft,
+                     kWidth - kRight, kHeight - kBottom, kHeight - kBottom);
+  svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
+                     (kLeft + kWidth - kRight) / 2, kHeight - 8, escape_html(axes.x));
+  const double middle = (kTop + kHeight - kBottom) / 2;
+  svg += fmt::format(
+      "<text x=\"13\" y=\"{0:.1f}\" text-anchor=\"middle\" transform=\"rotate(-90 13 "
+      "{0:.1f})\">{1}</text>\n",
+      middle, escape_html(axes.y));
+  return svg + "</g>\n";
+}
+
+// At most so many characters, cut where one begins.
+std::string shortened(const std::string& text, std::size_t most) {
+  std::size_t letters = 0, end = 0;
+  for (; end < text.size(); ++end)
+    if ((static_cast<unsigned char>(text[end]) & 0xc0) != 0x80 && ++letters == most) break;
+  return end == text.size() ? text : text.substr(0, end) + "…";
+}
+
+std::string drawn(const Scale& scale, const Series& series, std::size_t color) {
+  constexpr std::size_t kMostDots = 60;
+  std::string line, dots;
+  for (const Point& p : series.points) {
+    const double x = scale.px(p.x), y = scale.py(p.y);
+    line += fmt::format("{}{:.1f} {:.1f}", line.empty() ? "M" : "L", x, y);
+    dots += fmt::format(
+        "<g><title>{}</title><circle class=\"hit\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"10\"/><circle "
+        "class=\"dot\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"/></g>\n",
+        escape_html(p.note), x, y, x, y, series.points.size() > kMostDots ? 1.5 : 3.2);
+  }
+  return fmt::format("<g class=\"s{}\"><path class=\"line\" d=\"{}\"/>\n{}</g>\n",
+                     color % kSeriesColors, line, dots);
+}
+
+}  // namespace
+
+std::vector<double> ticks(double low, double high, int most, bool whole) {
+  std::vector<double> result;
+  if (!(high > low) || most < 1) return result;
+  const double rough = (high - low) / most;
+  double step = std::pow(10, std::floor(std::log10(rough)));
+  for (const double factor : {1.0, 2.0, 5.0, 10.0})
+    if (factor * step >= rough * (1 - 1e-9)) {
+      step *= factor;
+      break;
+    }
+  if (whole) step = std::max(1.0, std::round(step));
+  const double first = std::ceil(low / step - 1e-9);
+  for (double k = first; k * step <= high + 1e-9 * step; ++k) result.push_back(k * step);
+  return result;
+}
+
+std::string line_chart(const Axes& axes, const std::vector<Series>& series) {
+  Scale scale;
+  bool first = true;
+  for (const Series& s : series)
+    for (const Point& p : s.points) {
+      if (std::exchange(first, false)) scale = {{p.x, p.x}, {p.y, p.y}};
+      scale.x.include(p.x);
+      scale.y.include(p.y);
+    }
+  if (first) return "<p class=\"none\">No epoch has ended yet.</p>\n";
+  scale.x.widen();
+  scale.y.widen();
+  if (axes.x_from_zero) scale.x.low = 0;
+  std::string svg = fmt::format(
+      "<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{} against {}\">\n",
+      kWidth, kHeight, escape_html(axes.y), escape_html(axes.x));
+  svg += grid(scale, axes);
+  for (std::size_t i = 0; i < series.size(); ++i) svg += drawn(scale, series[i], i);
+  return svg + "</svg>\n";
+}
+
+std::string legend(const std::vector<std::string>& names) {
+  std::string html = "<ul class=\"legend\">";
+  for (std::size_t i = 0; i < names.size(); ++i)
+    html += fmt::format("<li><span class=\"swatch b{}\"></span>{}</li>", i % kSeriesColors,
+                        escape_html(names[i]));
+  return html + "</ul>\n";
+}
+
+std::string bar_chart(const std::string& label, const std::vector<Bar>& bars) {
+  constexpr double kRow = 46;
+  double most = 0;
+  for (const Bar& b : bars) most = std::max({most, b.interval.value, b.interval.high});
+  if (!(most > 0)) return "<p class=\"none\">No energy was measured.</p>\n";
+  const double scale = (kWidth - 4) / most;
+  std::string svg =
+      fmt::format("<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n",
+                  kWidth, kRow * static_cast<double>(bars.size()), escape_html(label));
+  for (std::size_t i = 0; i < bars.size(); ++i) {
+    const Bar& b = bars[i];
+    const double y = kRow * static_cast<double>(i), low = b.interval.low * scale,
+                 high = b.interval.high * scale, middle = y + 31;
+    svg += fmt::format(
+        "<g><title>{7}: {1}</title><text x=\"0\" y=\"{2:.0f}\">{0}</text><text x=\"{3}\" "
+        "y=\"{2:.0f}\" text-anchor=\"end\">{1}</text><rect class=\"b{4}\" x=\"0\" y=\"{5:.0f}\" "
+        "width=\"{6:.1f}\" height=\"16\" rx=\"2\"/>",
+        escape_html(shortened(b.name, 24)), escape_html(b.text), y + 15, kWidth,
+        b.color % kSeriesColors, y + 23, b.interval.value * scale, escape_html(b.name));
+    svg += fmt::format(
+        "<path class=\"whisker\" d=\"M{0:.1f} {2:.0f}H{1:.1f}M{0:.1f} {3:.0f}v10M{1:.1f} "
+        "{3:.0f}v10\"/></g>\n",
+        low + 1, high + 1, middle, middle - 5);
+  }
+  return svg + "</svg>\n";
+}
+
+std::string stacked_bar(const std::string& label, const std::vector<Part>& parts) {
+  constexpr double kLong = 1000, kThick = 34;
+  double sum = 0, x = 0;
+  for (const Part& p : parts) sum += p.value;
+  if (!(sum > 0)) return "<p class=\"none\">No energy was measured.</p>\n";
+  std::string svg = fmt::format(
+      "<svg class=\"stack\" viewBox=\"0 0 {} {}\" preserveAspectRatio=\"none\" role=\"img\" "
+      "aria-label=\"{}\">\n",
+      kLong, kThick, escape_html(label));
+  for (const Part& p : parts) {
+    const double width = kLong * p.value / sum;
+    svg += fmt::format(
+        "<g><title>{}</title><rect class=\"b{}\" x=\"{:.2f}\" y=\"0\" width=\"{:.2f}\" "
+        "height=\"{}\"/></g>\n",
+        escape_html(p.note), p.color % kSeriesColors, x, std::max(0.0, width - 1.5), kThick);
+    x += width;
+  }
+  return svg + "</svg>\n";
+}
+
+}  // namespace hg::report

@@ -1,0 +1,62 @@
+#include "train/report/html.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "energy/flame.h"
+#include "train/text.h"
+
+namespace hg::report {
+
+using energy::escape_html;
+
+std::string figure(const std::string& title, const std::string& body, const std::string& caption) {
+  return fmt::format("<figure><h3>{}</h3>\n{}<figcaption>{}</figcaption></figure>\n",
+                     escape_html(title), body, escape_html(caption));
+}
+
+std::string cell(const std::string& text, double sort_by) {
+  return fmt::format("<td data-v=\"{}\">{}</td>", sort_by, escape_html(text));
+}
+std::string label_cell(const std::string& text) {
+  return fmt::format("<td class=\"text\">{}</td>", escape_html(text.empty() ? "-" : text));
+}
+
+std::string table_head(const std::vector<std::string>& texts,
+                       const std::vector<std::string>& numbers) {
+  std::string html = "<div class=\"wide\"><table><thead><tr>";
+  for (const std::string& name : texts)
+    html += fmt::format("<th class=\"text\"><button>{}</button></th>", escape_html(name));
+  for (const std::string& name : numbers)
+    html += fmt::format("<th><button>{}</button></th>", escape_html(name));
+  return html + "</tr></thead><tbody>\n";
+}
+
+std::string joules_text(const Interval& j) {
+  return fmt::format("{} ({} to {})", with_prefix(j.value, "J"), with_prefix(j.low, "J"),
+                     with_prefix(j.high, "J"));
+}
+
+std::string name_among(const RunData& run, const std::vector<RunData>& runs) {
+  const auto same = [&](const RunData& r) { return r.name == run.name; };
+  return std::count_if(runs.begin(), runs.end(), same) > 1 ? run.folder : run.name;
+}
+
+std::string relative_bounds(const RunData& run) {
+  if (run.joules.value <= 0) return "no energy was measured";
+  return fmt::format("95 % interval of the energy: {:+.0f} % to {:+.0f} %",
+                     100 * (run.joules.low / run.joules.value - 1),
+                     100 * (run.joules.high / run.joules.value - 1));
+}
+
+Interval share_of(double share, double n) {
+  constexpr double z = 1.96;
+  const double middle = (share + z * z / (2 * n)) / (1 + z * z / n);
+  const double half =
+      z / (1 + z * z / n) * std::sqrt(share * (1 - share) / n + z * z / (4 * n * n));
+  return {share, std::max(0.0, middle - half), std::min(1.0, middle + half)};
+}
+
+}  // namespace hg::report
