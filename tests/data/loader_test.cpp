@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "data/shapes.h"
+#include "tensor/backend.h"
 #include "tensor/observer.h"
 #include "tensor/ops/patchify.h"
 #include "tests/data/files.h"
@@ -346,6 +347,41 @@ TEST_CASE("observers come and go while a loader works") {
     observer.reset();
   }
   CHECK(seen <= 400);
+}
+
+// Notes when ops of phase data run.
+class OpTimes final : public Observer {
+ public:
+  void op_begin(const OpCall&) override { start_ = now(); }
+  void op_end(const OpCall&) override { spans.emplace_back(start_, now()); }
+  std::vector<std::pair<std::int64_t, std::int64_t>> spans;
+  static std::int64_t now() { return backend(Device::cpu).timestamp_ns(); }
+
+ private:
+  std::int64_t start_ = 0;
+};
+
+TEST_CASE("a loader tells what it works on, one stretch after the other and ops left out") {
+  const auto data = some_shapes();
+  for (const bool select : {false, true}) {
+    OpTimes ops;
+    const ObserverGuard guard(ops);
+    std::vector<std::pair<std::int64_t, std::int64_t>> told;
+    LoaderOptions options = select ? selecting(8, 1) : training(8);
+    options.on_work = [&](std::int64_t start, std::int64_t end) { told.emplace_back(start, end); };
+    {
+      Loader loader(*data, options);
+      epoch_of(loader, 0);
+    }
+    REQUIRE(told.size() >= (select ? 23u : 3u));
+    CHECK(ops.spans.size() == (select ? 23u : 0u));
+    for (std::size_t i = 0; i < told.size(); ++i) {
+      CHECK(told[i].first <= told[i].second);
+      if (i > 0) CHECK(told[i - 1].second <= told[i].first);
+    }
+    for (const auto& op : ops.spans)
+      for (const auto& span : told) CHECK((span.second <= op.first || op.second <= span.first));
+  }
 }
 
 TEST_CASE("wrong use of a loader is an error") {
