@@ -69,4 +69,6 @@ class PairSupport {
   CachedVector<std::uint32_t> query_begin_, key_list_begin_, places_;
 };
 
+using Supports = CachedVector<std::shared_ptr<const PairSupport>>;  // for all images, or one each
+
 }  // namespace hg

@@ -10,8 +10,7 @@
 namespace hg {
 
 struct SparseAttentionOptions {
-  // One for all images, or one an image.
-  CachedVector<std::shared_ptr<const PairSupport>> supports;
+  Supports supports;
   bool rbf = false;    // logits -|q - k|^2 / (2 sqrt(D)) in place of q.k / sqrt(D)
   double dropout = 0;  // of weights, with draws of stream `key` from `first` on
   std::uint64_t key = 0, first = 0;

@@ -56,8 +56,10 @@ NamedTensors with_gradients(const nn::Vit& model, const Tensor& images, const Te
 
 int forward_command(const ForwardOptions& options) {
   const Config config = options.load();
-  const nn::Vit model(vit_options(config), static_cast<std::uint64_t>(config.run.seed));
-  load_weights(model, read_safetensors(options.weights), options.weights);
+  const Safetensors weights = read_safetensors(options.weights);
+  const nn::Vit model(vit_options(config, weights, options.weights),
+                      static_cast<std::uint64_t>(config.run.seed));
+  load_weights(model, weights, options.weights);
   const Safetensors input = read_safetensors(options.input);
   require_finite(input, options.input);
   for (const auto& [name, tensor] : input.tensors)
