@@ -84,7 +84,7 @@ class Padded {
  public:
   Padded(const T* x, std::int64_t rows, std::int64_t d, std::int64_t stride)
       : packets_(packets_of<T>(d)),
-        in_place_(stride == packets_ * cpu::kLanes<T>),
+        in_place_(stride == width() && d == width()),
         copy_(in_place_ ? 1 : std::max<std::int64_t>(1, rows * width())),
         data_(in_place_ ? x : copy_) {
     if (in_place_) return;
