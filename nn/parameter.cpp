@@ -63,6 +63,10 @@ Tensor Builder::make_buffer(std::string_view name, const Shape& shape, const Ini
   return parameters_.make_buffer(join(path_, name), shape, init);
 }
 
+void Builder::add_buffer(std::string_view name, const Tensor& value) {
+  parameters_.add_buffer(join(path_, name), value);
+}
+
 std::string Builder::name_of(std::string_view name) const { return join(path_, name); }
 
 }  // namespace hg::nn

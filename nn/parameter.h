@@ -41,6 +41,9 @@ class Parameters {
   // The start values depend on seed and name alone. 1-D tensors never decay.
   Tensor make(const std::string& name, const Shape& shape, const Init& init, bool decay = true);
   Tensor make_buffer(const std::string& name, const Shape& shape, const Init& init);
+  void add_buffer(const std::string& name, const Tensor& value) {
+    buffers_.push_back({name, value});
+  }
 
   const std::vector<Parameter>& all() const { return all_; }
   const std::vector<Buffer>& buffers() const { return buffers_; }
@@ -67,6 +70,7 @@ class Builder {
   Builder child(std::string_view name) const;
   Tensor make(std::string_view name, const Shape& shape, const Init& init, bool decay = true);
   Tensor make_buffer(std::string_view name, const Shape& shape, const Init& init);
+  void add_buffer(std::string_view name, const Tensor& value);
   const Parameters& parameters() const { return parameters_; }
   std::string name_of(std::string_view name) const;  // with the path before it
 

@@ -31,8 +31,12 @@ std::vector<Block> make_blocks(const Builder& root, const VitOptions& o) {
   attention.dropout = o.dropout;
   const auto hidden = std::llround(o.mlp_ratio * static_cast<double>(o.width));
   std::vector<Block> blocks;
-  for (std::int64_t i = 0; i < o.depth; ++i)
+  require(o.supports.empty() || static_cast<std::int64_t>(o.supports.size()) == o.depth, "vit",
+          "{} supports for {} blocks", o.supports.size(), o.depth);
+  for (std::int64_t i = 0; i < o.depth; ++i) {
+    if (!o.supports.empty()) attention.support = o.supports[static_cast<std::size_t>(i)];
     blocks.emplace_back(root, fmt::format("blocks.{}", i), attention, hidden);
+  }
   return blocks;
 }
 

@@ -19,6 +19,8 @@ struct VitOptions {
   double dropout = 0;
   bool qkv_bias = true;
   AttentionOptions attention{};  // the variant and its options; sizes follow from the above
+  std::vector<std::shared_ptr<const PairSupport>>
+      supports{};  // fiak_pruned: of each block, or none
 
   std::int64_t patches() const { return (img_size / patch_size) * (img_size / patch_size); }
 };

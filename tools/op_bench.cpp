@@ -1,5 +1,6 @@
 // Times single ops on random data, for tools/compare_torch.py. Reads commands from standard input:
 //   setup linear|linear_dx|linear_dw ROWS IN OUT   or   setup attention B H N D
+//   setup sparse_attention B H N D PERCENT   on a random support of so many per cent of all pairs
 //   run     runs the op once and prints its milliseconds
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@
 #include "tensor/ops/attention.h"
 #include "tensor/ops/linear.h"
 #include "tensor/ops/matmul.h"
+#include "tensor/ops/sparse_attention.h"
 #include "tensor/ops/view.h"
 #include "tensor/random.h"
 
@@ -49,12 +51,35 @@ std::function<void()> attention_case(const Shape& shape) {
   };
 }
 
+std::function<void()> sparse_case(std::int64_t batch, std::int64_t heads, std::int64_t n,
+                                  std::int64_t d, double share) {
+  RandomStream stream(1, "support");
+  SparseAttentionOptions options;
+  options.supports.push_back(std::make_shared<const PairSupport>(
+      heads, n, [&](std::int64_t, std::int64_t, PairSupport::Row& keys) {
+        for (std::int64_t j = 0; j < n; ++j)
+          if (stream.uniform() < share) keys.push_back(static_cast<std::uint16_t>(j));
+      }));
+  const Shape rows{batch, n, heads * d}, keys{options.kept(batch), d};
+  const Tensor q = random_tensor(rows), k = random_tensor(keys), v = random_tensor(keys),
+               seed = random_tensor(rows);
+  return [=] {
+    Tape tape;
+    for (const Tensor& t : {q, k, v}) tape.watch(t);
+    const Tensor o = sparse_attention(options, q, k, v);
+    tape.backward(In(&o, 1), In(&seed, 1));
+  };
+}
+
 std::function<void()> make_case(std::istringstream& words) {
   std::string what;
   std::int64_t a = 0, b = 0, c = 0, d = 0;
+  double percent = 0;
   words >> what >> a >> b >> c;
-  if (what == "attention") words >> d;
+  if (what == "attention" || what == "sparse_attention") words >> d;
+  if (what == "sparse_attention") words >> percent;
   require(!words.fail(), "op_bench", "cannot read the sizes of {}", what);
+  if (what == "sparse_attention") return sparse_case(a, b, c, d, percent / 100);
   return what == "attention" ? attention_case({a, b, c, d}) : linear_case(what, a, b, c);
 }
 

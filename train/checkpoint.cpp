@@ -118,11 +118,12 @@ void save_model(const std::string& folder, const ModelWeights& weights, const Mo
   write_safetensors(folder + "/model.safetensors", weights.tensors, metadata);
 }
 
-ModelCard load_model(const std::string& path, const nn::Vit& model) {
+LoadedModel load_model(const std::string& path, const Config& config) {
   const Safetensors file = read_safetensors(path);
-  load_weights(model, file, path);
-  ModelCard card;
-  if (!file.metadata.contains("class_names")) return card;
+  LoadedModel loaded{nn::Vit(vit_options(config, file, path), 0), {}};
+  load_weights(loaded.model, file, path);
+  if (!file.metadata.contains("class_names")) return loaded;
+  ModelCard& card = loaded.card;
   try {
     card.class_names = Json::parse(file.metadata.at("class_names")).get<std::vector<std::string>>();
     card.normalization.mean = Json::parse(file.metadata.at("mean")).get<std::vector<float>>();
@@ -130,12 +131,12 @@ ModelCard load_model(const std::string& path, const nn::Vit& model) {
   } catch (const std::exception& e) {
     usage_fail(path, "its metadata is damaged: {}", e.what());
   }
-  const auto channels = static_cast<std::size_t>(model.options().channels);
+  const auto channels = static_cast<std::size_t>(loaded.model.options().channels);
   usage_require(
       card.normalization.mean.size() == channels && card.normalization.stddev.size() == channels,
       path, "normalisation of {} channels for a model of {}", card.normalization.mean.size(),
       channels);
-  return card;
+  return loaded;
 }
 
 }  // namespace hg

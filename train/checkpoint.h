@@ -47,7 +47,12 @@ struct ModelCard {
   Normalization normalization;
 };
 void save_model(const std::string& folder, const ModelWeights& weights, const ModelCard& card);
-// Loads the weights; the card is empty where the file has none (a model from elsewhere).
-ModelCard load_model(const std::string& path, const nn::Vit& model);
+// The configuration's model with the file's weights, pruned if they are; the card is empty where
+// the file has none (a model from elsewhere).
+struct LoadedModel {
+  nn::Vit model;
+  ModelCard card;
+};
+LoadedModel load_model(const std::string& path, const Config& config);
 
 }  // namespace hg

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "nn/attention/pruned.h"
 #include "tensor/backend.h"
 #include "train/usage_error.h"
 
@@ -9,8 +10,6 @@ namespace hg {
 namespace {
 
 void require_supported(const Config& config) {
-  usage_require(config.model.attention != "fiak_pruned", "model.attention",
-                "\"fiak_pruned\" is not available in this version; expected \"fiak\"");
   usage_require(config.attention.gate == "none", "attention.gate",
                 "\"{}\" is not available in this version; expected \"none\"",
                 config.attention.gate);
@@ -107,6 +106,34 @@ nn::VitOptions vit_options(const Config& config) {
           .attention = attention};
 }
 
+nn::VitOptions vit_options(const Config& config, const Safetensors& weights,
+                           const std::string& source) {
+  nn::VitOptions options = vit_options(config);
+  const auto mask_of = [&](std::int64_t block) {
+    return weights.tensors.find(fmt::format("blocks.{}.attn.mask", block));
+  };
+  if (mask_of(0) == weights.tensors.end()) return options;
+  const std::string& variant = config.model.attention;
+  usage_require(variant == "fiak" || variant == "gmm" || variant == "fiak_pruned", source,
+                "holds masks of pruned attention, but model.attention is \"{}\"", variant);
+  options.attention.variant = "fiak_pruned";
+  for (std::int64_t i = 0; i < options.depth; ++i) {
+    const auto mask = mask_of(i);
+    usage_require(mask != weights.tensors.end(), source, "blocks.{}.attn.mask is missing", i);
+    const Tensor& bits = mask->second;
+    const std::int64_t tokens = options.patches() + 1;
+    usage_require(bits.rank() == 3 && bits.dim(0) == options.heads && bits.dim(1) == tokens, source,
+                  "blocks.{}.attn.mask is {}, expected {} heads of {} tokens", i, bits,
+                  options.heads, tokens);
+    try {
+      options.supports.push_back(nn::support_of(bits));
+    } catch (const Error& e) {
+      usage_fail(source, "blocks.{}.attn.mask: {}", i, e.what());
+    }
+  }
+  return options;
+}
+
 void load_weights(const nn::Vit& model, const Safetensors& file, const std::string& source) {
   require_finite(file, source);
   const NamedTensors mine = weights_of(model);
@@ -118,8 +145,10 @@ void load_weights(const nn::Vit& model, const Safetensors& file, const std::stri
     usage_require(found != file.tensors.end(), source, "{} is missing, expected {}", name, value);
     usage_require(found->second.shape() == value.shape(), source, "{} is {}, expected {}", name,
                   found->second, value);
+    usage_require(is_float(found->second.dtype()) == is_float(value.dtype()), source,
+                  "{} is {}, expected {}", name, found->second, value);
     const Tensor from =
-        found->second.dtype() == DType::f32 ? found->second : found->second.to(DType::f32);
+        found->second.dtype() == value.dtype() ? found->second : found->second.to(value.dtype());
     backend(Device::cpu).copy(value.raw(), from.raw(), value.bytes());
   }
 }
@@ -128,7 +157,8 @@ void take_weights(const nn::Vit& model, const Safetensors& before, bool all) {
   if (all) return load_weights(model, before, "state.safetensors");
   for (const auto& [name, value] : weights_of(model)) {
     const auto found = before.tensors.find(name);
-    if (found != before.tensors.end() && found->second.shape() == value.shape())
+    if (found != before.tensors.end() && found->second.shape() == value.shape() &&
+        found->second.dtype() == value.dtype())
       backend(Device::cpu).copy(value.raw(), found->second.raw(), value.bytes());
   }
 }

@@ -9,6 +9,10 @@ namespace hg {
 
 // Throws UsageError for a setting that this program cannot train yet.
 nn::VitOptions vit_options(const Config& config);
+// The same for the model whose weights these are: pruned if they hold masks (blocks.I.attn.mask).
+// Throws UsageError, naming `source`, where masks do not fit.
+nn::VitOptions vit_options(const Config& config, const Safetensors& weights,
+                           const std::string& source);
 
 // Copies every parameter and buffer from the file. Throws UsageError, naming file, tensor and
 // shapes, if one is missing, of another shape, not finite, or unknown to the model.

@@ -10,6 +10,7 @@ namespace {
 
 // The first element that is not finite; 0 if all are.
 float first_bad(const Tensor& t) {
+  if (t.dtype() != DType::f32) return 0;
   const float* const begin = t.data<float>();
   const float* const end = begin + t.numel();
   const float* const found = std::find_if_not(begin, end, [](float x) { return std::isfinite(x); });

@@ -29,7 +29,11 @@ Attention::Attention(const Builder& parent, const AttentionOptions& o)
 Tensor Attention::operator()(const Tensor& x, const Context& context, const Tensor& ids) const {
   const Scope scope("attn");
   const Tensor positions = ids.defined() ? ids : leading_ids(x.dim(1), options_.tokens);
-  return project_out(mix(x, qkv_(x), context, positions), context);
+  return project_out(mixed(x, context, positions), context);
+}
+
+Tensor Attention::mix(const Tensor&, const Tensor&, const Context&, const Tensor&) const {
+  fail("attention", "\"{}\" has no core of its own", options_.variant);
 }
 
 Tensor Attention::project_out(const Tensor& mixed, const Context& context) const {

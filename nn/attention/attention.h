@@ -7,6 +7,7 @@
 #include "nn/context.h"
 #include "nn/linear.h"
 #include "tensor/ops/quadratic_attention.h"
+#include "tensor/pair_support.h"
 
 namespace hg::nn {
 
@@ -33,7 +34,7 @@ struct AttentionOptions {
   Mode mode = Mode::soft;
   bool feature_norm = false;  // mlk
 
-  bool rbf_score = false;  // gmm, fiak
+  bool rbf_score = false;  // gmm, fiak, fiak_pruned
 
   std::int64_t steps = 1;  // prob
   double theta = 1;
@@ -47,6 +48,8 @@ struct AttentionOptions {
   std::int64_t features = 0, redraw = 1000;  // favor
 
   std::int64_t rows = 64;  // linformer
+
+  std::shared_ptr<const PairSupport> support;  // fiak_pruned; none: all pairs
 
   std::int64_t inner() const { return heads * dim_head; }
 };
@@ -70,9 +73,15 @@ class Attention {
   const AttentionOptions& options() const { return options_; }
 
  protected:
-  // The core: x [B, N, E] and its qkv [B, N, 3 H D] -> [B, N, H D].
+  // x [B, N, E] -> [B, N, H D]: projection and core. ids are defined unless x is the whole
+  // sequence.
+  virtual Tensor mixed(const Tensor& x, const Context& context, const Tensor& ids) const {
+    return mix(x, qkv_(x), context, ids);
+  }
+  // The core alone, with the qkv [B, N, 3 H D] of all tokens; a variant has this or its own
+  // mixed().
   virtual Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
-                     const Tensor& ids) const = 0;  // ids defined unless x is the whole sequence
+                     const Tensor& ids) const;
 
   // Options of the quadratic op with this layer's heads and, in training, dropout of the weights of
   // x's tokens on `keys`.

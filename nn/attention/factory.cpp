@@ -12,6 +12,7 @@
 #include "nn/attention/mlk.h"
 #include "nn/attention/prior.h"
 #include "nn/attention/prob.h"
+#include "nn/attention/pruned.h"
 #include "nn/attention/rbf.h"
 #include "nn/attention/ref_gmm.h"
 #include "nn/attention/softmax.h"
@@ -49,6 +50,7 @@ const std::map<std::string, Variant>& variants() {
       {"mlk", {maker<MlkAttention>(), kLinear}},
       {"gmm", {maker<PriorAttention>(PriorAttention::Of::key), kGaussian}},
       {"fiak", {maker<PriorAttention>(PriorAttention::Of::pair), kGaussian}},
+      {"fiak_pruned", {maker<PrunedAttention>(), kQuadratic}},
       {"prob", {maker<ProbAttention>(), kGaussian}},
       {"linear_elu", {maker<LinearEluAttention>(), kLinear}},
       {"efficient", {maker<EfficientAttention>(), kLinear}},

@@ -50,8 +50,8 @@ int eval_command(const EvalOptions& options) {
     resolved.config = options.target + "/config.toml";
   }
   const Config config = resolved.load();
-  const nn::Vit model(vit_options(config), 0);
-  load_model(folder ? options.target + "/model.safetensors" : options.target, model);
+  const nn::Vit model =
+      load_model(folder ? options.target + "/model.safetensors" : options.target, config).model;
   const PhaseConfig& phase = config.phases.back();
   const auto set = open_data(config, phase.data, Split::test);
   Loader loader(*set, loader_options(config, phase, Split::test));

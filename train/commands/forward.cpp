@@ -109,8 +109,10 @@ NamedTensors with_gradients(const nn::Vit& model, const Input& input, const Loss
 
 int forward_command(const ForwardOptions& options) {
   const Config config = options.load();
-  const nn::Vit model(vit_options(config), static_cast<std::uint64_t>(config.run.seed));
-  load_weights(model, read_safetensors(options.weights), options.weights);
+  const Safetensors weights = read_safetensors(options.weights);
+  const nn::Vit model(vit_options(config, weights, options.weights),
+                      static_cast<std::uint64_t>(config.run.seed));
+  load_weights(model, weights, options.weights);
   Input input = read_input(options.input, config);
   if (input.keep.defined() && config.select.mode == "zero")
     input = with_zeros(input, config.model.patch_size);

@@ -42,9 +42,8 @@ int predict_command(const PredictOptions& options) {
   PredictOptions resolved = options;
   resolved.config = options.run + "/config.toml";
   const Config config = resolved.load();
-  const nn::Vit model(vit_options(config), 0);
   const std::string weights = options.run + "/model.safetensors";
-  const ModelCard card = load_model(weights, model);
+  const auto [model, card] = load_model(weights, config);
   usage_require(!card.normalization.mean.empty(), weights,
                 "does not say how pixels are normalised");
   nlohmann::ordered_json all = nlohmann::ordered_json::array();

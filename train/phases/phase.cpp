@@ -1,6 +1,8 @@
 #include "train/phases/phase.h"
 
 #include "tensor/random.h"
+#include "train/evaluate.h"
+#include "train/phases/prune.h"
 #include "train/phases/supervised.h"
 #include "train/usage_error.h"
 
@@ -19,6 +21,17 @@ LoaderOptions PhaseSetting::loading(Split split) const {
   return options;
 }
 
+std::optional<EpochReport> judge(const nn::Vit& model, Loader& loader,
+                                 const std::function<bool()>& stop) {
+  const std::optional<Evaluation> e = evaluate(model, loader, stop);
+  if (!e) return std::nullopt;
+  EpochReport report;
+  report.test_loss = e->loss;
+  report.scores = Scores{e->metrics.accuracy, e->metrics.micro_f1, e->metrics.macro_f1};
+  report.data_flops = e->selection_flops;
+  return report;
+}
+
 std::int64_t epochs_of(const PhaseConfig& phase) {
   return phase.kind == "prune" ? 1 : phase.train.epochs;
 }
@@ -27,14 +40,26 @@ std::unique_ptr<TrainingPhase> make_phase(const PhaseSetting& setting, const Saf
                                           bool resumed) {
   const std::string& kind = setting.phase().kind;
   if (kind == "supervised") return std::make_unique<SupervisedPhase>(setting, before, resumed);
+  if (kind == "prune") return std::make_unique<PrunePhase>(setting, before, resumed);
   fail("phase", "no phase is called \"{}\"", kind);
 }
 
 void check_phases(const Config& config) {
+  bool pruned = false;
   for (std::size_t i = 0; i < config.phases.size(); ++i) {
     const PhaseConfig& phase = config.phases[i];
-    usage_require(phase.kind == "supervised", fmt::format("phase.{}.kind", i),
-                  "\"{}\" is not available in this version; expected \"supervised\"", phase.kind);
+    const std::string kind = fmt::format("phase.{}.kind", i);
+    usage_require(phase.kind == "supervised" || phase.kind == "prune", kind,
+                  "\"{}\" is not available in this version; expected \"supervised\" or \"prune\"",
+                  phase.kind);
+    if (phase.kind == "prune") {
+      usage_require(!pruned, kind, "a second \"prune\" has no priors left to prune by");
+      const char* const needed = phase.method == "keys" ? "gmm" : "fiak";
+      usage_require(config.model.attention == needed, kind,
+                    "\"prune\" with method = \"{}\" needs model.attention = \"{}\", got \"{}\"",
+                    phase.method, needed, config.model.attention);
+      pruned = true;
+    }
     usage_require(phase.freeze.empty(), fmt::format("phase.{}.freeze", i),
                   "is not available in this version");
   }

@@ -45,6 +45,10 @@ struct EpochReport {
   std::string note;  // for the line of the epoch, beside the figures
 };
 
+// Judges a classifier on the loader's images; none: `stop` said yes.
+std::optional<EpochReport> judge(const nn::Vit& model, Loader& loader,
+                                 const std::function<bool()>& stop);
+
 class TrainingPhase {
  public:
   virtual ~TrainingPhase() = default;

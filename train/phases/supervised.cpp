@@ -1,6 +1,5 @@
 #include "train/phases/supervised.h"
 
-#include "train/evaluate.h"
 #include "train/groups.h"
 
 namespace hg {
@@ -9,7 +8,8 @@ SupervisedPhase::SupervisedPhase(const PhaseSetting& s, const Safetensors* befor
     : loss_(s.config.loss),
       seed_(s.seed()),
       metadata_(before ? before->metadata : std::map<std::string, std::string>()),
-      model_(vit_options(s.config), static_cast<std::uint64_t>(s.config.run.seed)),
+      model_(before ? vit_options(s.config, *before, "state.safetensors") : vit_options(s.config),
+             static_cast<std::uint64_t>(s.config.run.seed)),
       optimizer_(model_, s.phase().train),
       train_loader_(*s.data.train, s.loading(Split::train)),
       test_loader_(*s.data.test, s.loading(Split::test)),
@@ -33,13 +33,7 @@ std::optional<StepReport> SupervisedPhase::step() {
 }
 
 std::optional<EpochReport> SupervisedPhase::finish_epoch(const std::function<bool()>& stop) {
-  const std::optional<Evaluation> e = evaluate(model_, test_loader_, stop);
-  if (!e) return std::nullopt;
-  EpochReport report;
-  report.test_loss = e->loss;
-  report.scores = Scores{e->metrics.accuracy, e->metrics.micro_f1, e->metrics.macro_f1};
-  report.data_flops = e->selection_flops;
-  return report;
+  return judge(model_, test_loader_, stop);
 }
 
 void SupervisedPhase::load_moments(const RunState& state) {

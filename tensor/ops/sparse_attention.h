@@ -1,0 +1,62 @@
+// Attention on a fixed support: scores only at its pairs, softmax over each query's list, weighted
+// sum of the listed values. A query without a pair gives 0. The weights are kept for the gradient.
+// Inputs: q [B, N, H D]; k and v [R, D], the kept keys of image by image, head by head.
+// Outputs: o [B, N, H D]; weights [P], of image by image the pairs in the support's order.
+#pragma once
+
+#include "tensor/op.h"
+#include "tensor/pair_support.h"
+
+namespace hg {
+
+struct SparseAttentionOptions {
+  Supports supports;
+  bool rbf = false;    // logits -|q - k|^2 / (2 sqrt(D)) in place of q.k / sqrt(D)
+  double dropout = 0;  // of weights, with draws of stream `key` from `first` on
+  std::uint64_t key = 0, first = 0;
+
+  const PairSupport& of_image(std::int64_t b) const {
+    return *supports[supports.size() == 1 ? 0 : static_cast<std::size_t>(b)];
+  }
+  std::int64_t pairs(std::int64_t images) const;  // sums over so many images
+  std::int64_t kept(std::int64_t images) const;
+};
+
+namespace ops {
+
+class SparseAttention final : public OpOf<SparseAttention> {
+ public:
+  explicit SparseAttention(SparseAttentionOptions options) : options(std::move(options)) {}
+
+  std::string_view name() const override { return "sparse_attention"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;  // parts: qk, softmax, av
+  void cpu(In in, Out out) const override;
+  Tensors grad(const GradArgs& args) const override;
+  Indices auxiliary_outputs() const override { return {1}; }
+  static Samples samples();
+
+  const SparseAttentionOptions options;
+};
+
+// inputs do, o, weights, q, k, v; outputs dq, dk, dv
+class SparseAttentionBackward final : public NonDifferentiable<SparseAttentionBackward> {
+ public:
+  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
+  explicit SparseAttentionBackward(SparseAttentionOptions options) : options(std::move(options)) {}
+
+  std::string_view name() const override { return "sparse_attention_backward"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;  // parts: qk, softmax, av
+  void cpu(In in, Out out) const override;
+  static Samples samples();
+
+  const SparseAttentionOptions options;
+};
+
+}  // namespace ops
+
+Tensor sparse_attention(const SparseAttentionOptions& options, const Tensor& q, const Tensor& k,
+                        const Tensor& v);
+
+}  // namespace hg

@@ -1,0 +1,113 @@
+#include "tensor/pair_support.h"
+
+#include <algorithm>
+
+namespace hg {
+namespace {
+
+constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// begins[row * tiles + tile], with the end of all behind them, of rows of ascending numbers.
+void append_begins(const CachedVector<CachedVector<std::uint16_t>>& rows, std::int64_t tiles,
+                   CachedVector<std::uint32_t>& begins) {
+  std::uint32_t place = 0;
+  for (const auto& row : rows) {
+    std::size_t next = 0;
+    for (std::int64_t t = 0; t < tiles; ++t) {
+      begins.push_back(place);
+      for (; next < row.size() && row[next] < (t + 1) * PairSupport::kTile; ++next) ++place;
+    }
+  }
+  begins.push_back(place);
+}
+
+}  // namespace
+
+PairSupport::PairSupport(std::int64_t heads, std::int64_t tokens, const KeysOf& keys_of)
+    : heads_(heads), tokens_(tokens), tiles_((tokens + kTile - 1) / kTile) {
+  require(heads > 0 && tokens > 0 && tokens <= kMostTokens, "pair support",
+          "{} heads of {} tokens; expected 1 to {} tokens", heads, tokens, kMostTokens);
+  for (std::int64_t h = 0; h < heads; ++h) add_head(h, keys_of);
+}
+
+void PairSupport::add_head(std::int64_t head, const KeysOf& keys_of) {
+  CachedVector<Row> by_token(at(tokens_)), by_query(at(tokens_)), by_key;
+  Row keys;
+  for (std::int64_t i = 0; i < tokens_; ++i) {
+    keys.clear();
+    keys_of(head, i, keys);
+    for (const std::uint16_t j : keys) by_token[j].push_back(static_cast<std::uint16_t>(i));
+  }
+  std::int64_t pairs = 0;
+  for (std::int64_t j = 0; j < tokens_; ++j) {
+    if (by_token[at(j)].empty()) continue;
+    const auto key = static_cast<std::uint16_t>(by_key.size());
+    kept_tokens_.push_back(static_cast<std::uint16_t>(j));
+    for (const std::uint16_t i : by_token[at(j)]) by_query[i].push_back(key);
+    pairs += static_cast<std::int64_t>(by_token[at(j)].size());
+    by_key.push_back(std::move(by_token[at(j)]));
+  }
+  query_lists_.push_back(static_cast<std::int64_t>(query_begin_.size()));
+  key_lists_.push_back(static_cast<std::int64_t>(key_list_begin_.size()));
+  append_begins(by_query, tiles_, query_begin_);
+  append_begins(by_key, tiles_, key_list_begin_);
+  for (const Row& row : by_query) keys_.insert(keys_.end(), row.begin(), row.end());
+  CachedVector<std::uint32_t> next(at(tokens_));  // place of each query's next pair
+  for (std::int64_t i = 0; i < tokens_; ++i)
+    next[at(i)] = query_begin_[at(query_lists_.back() + i * tiles_)];
+  for (const Row& row : by_key)
+    for (const std::uint16_t i : row) {
+      queries_.push_back(i);
+      places_.push_back(next[i]++);
+    }
+  pair_begin_.push_back(pair_begin_.back() + pairs);
+  key_begin_.push_back(key_begin_.back() + static_cast<std::int64_t>(by_key.size()));
+}
+
+std::shared_ptr<const PairSupport> PairSupport::whole(std::int64_t heads, std::int64_t tokens) {
+  const auto every_key = [tokens](std::int64_t, std::int64_t, Row& keys) {
+    for (std::int64_t j = 0; j < tokens; ++j) keys.push_back(static_cast<std::uint16_t>(j));
+  };
+  return std::allocate_shared<const PairSupport>(CachedAllocator<PairSupport>{}, heads, tokens,
+                                                 every_key);
+}
+
+PairSupport::Lists PairSupport::by_query(std::int64_t head) const {
+  return {query_begin_.data() + query_lists_[at(head)], keys_.data() + first_pair(head), nullptr,
+          tiles_};
+}
+
+PairSupport::Lists PairSupport::by_key(std::int64_t head) const {
+  return {key_list_begin_.data() + key_lists_[at(head)], queries_.data() + first_pair(head),
+          places_.data() + first_pair(head), tiles_};
+}
+
+bool PairSupport::has(std::int64_t head, std::int64_t query, std::int64_t key) const {
+  const std::uint16_t* const tokens = kept_tokens(head);
+  const std::uint16_t* const found = std::lower_bound(tokens, tokens + kept(head), key);
+  if (found == tokens + kept(head) || *found != key) return false;
+  const Lists lists = by_query(head);
+  return std::binary_search(lists.others + lists.begin(query, 0),
+                            lists.others + lists.begin(query + 1, 0), found - tokens);
+}
+
+std::shared_ptr<const PairSupport> PairSupport::among(const std::int64_t* ids,
+                                                      std::int64_t n) const {
+  for (std::int64_t i = 0; i < n; ++i)
+    require(ids[i] >= 0 && ids[i] < tokens_, "pair support",
+            "id {} at position {} out of range: {} positions", ids[i], i, tokens_);
+  CachedVector<std::int64_t> place(at(tokens_), -1);  // of each position among the ids
+  for (std::int64_t i = 0; i < n; ++i) place[at(ids[i])] = i;
+  const auto keys_of = [&](std::int64_t h, std::int64_t i, Row& keys) {
+    const Lists lists = by_query(h);
+    for (std::int64_t k = lists.begin(ids[i], 0); k < lists.begin(ids[i] + 1, 0); ++k) {
+      const std::int64_t j = place[kept_tokens(h)[lists.others[k]]];
+      if (j >= 0) keys.push_back(static_cast<std::uint16_t>(j));
+    }
+    if (!std::is_sorted(keys.begin(), keys.end())) std::sort(keys.begin(), keys.end());
+  };
+  return std::allocate_shared<const PairSupport>(CachedAllocator<PairSupport>{}, heads_, n,
+                                                 std::cref(keys_of));
+}
+
+}  // namespace hg

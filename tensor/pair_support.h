@@ -1,0 +1,74 @@
+// Which pairs of query and key attend, head by head: lists by query and, for gradients, the same by
+// key. A head's keys that no query attends to are no part of it; the others are its kept keys,
+// counted from 0. Made once, then shared by every call.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "tensor/allocator.h"
+#include "tensor/error.h"
+
+namespace hg {
+
+class PairSupport {
+ public:
+  // Rows of this many keys (or queries) are worked on at a time, so that they stay in L1 cache.
+  static constexpr std::int64_t kTile = 96;
+  static constexpr std::int64_t kMostTokens = 65536;
+
+  using Row = CachedVector<std::uint16_t>;
+  // Fills in the keys of one head and query, ascending.
+  using KeysOf = std::function<void(std::int64_t head, std::int64_t query, Row& keys)>;
+
+  PairSupport(std::int64_t heads, std::int64_t tokens, const KeysOf& keys_of);
+  static std::shared_ptr<const PairSupport> whole(std::int64_t heads, std::int64_t tokens);
+
+  std::int64_t heads() const { return heads_; }
+  std::int64_t tokens() const { return tokens_; }
+  bool has(std::int64_t head, std::int64_t query, std::int64_t key) const;
+
+  std::int64_t pairs() const { return pair_begin_.back(); }
+  std::int64_t pairs(std::int64_t head) const { return first_pair(head + 1) - first_pair(head); }
+  std::int64_t first_pair(std::int64_t head) const {
+    return pair_begin_[static_cast<std::size_t>(head)];
+  }
+  std::int64_t kept() const { return key_begin_.back(); }  // keys of all heads
+  std::int64_t kept(std::int64_t head) const { return first_key(head + 1) - first_key(head); }
+  std::int64_t first_key(std::int64_t head) const {
+    return key_begin_[static_cast<std::size_t>(head)];
+  }
+  const std::uint16_t* kept_tokens(std::int64_t head) const {
+    return kept_tokens_.data() + first_key(head);
+  }
+  bool keeps_all(std::int64_t head) const { return kept(head) == tokens_; }
+
+  // One direction of a head's pairs: row r of tile t has others[begin(r, t) .. begin(r, t + 1)).
+  struct Lists {
+    const std::uint32_t* begins;
+    const std::uint16_t* others;
+    const std::uint32_t* places;  // of by_key(): the pair's place in by_query(); else null
+    std::int64_t tiles;
+    std::int64_t begin(std::int64_t row, std::int64_t tile) const {
+      return begins[row * tiles + tile];
+    }
+  };
+  Lists by_query(std::int64_t head) const;  // others: kept keys
+  Lists by_key(std::int64_t head) const;    // rows: kept keys; others: queries
+
+  // The same pairs among the tokens `ids` [n] alone, which then count from 0.
+  std::shared_ptr<const PairSupport> among(const std::int64_t* ids, std::int64_t n) const;
+
+ private:
+  void add_head(std::int64_t head, const KeysOf& keys_of);
+
+  std::int64_t heads_, tokens_, tiles_;
+  CachedVector<std::int64_t> pair_begin_{0}, key_begin_{0}, query_lists_, key_lists_;
+  CachedVector<std::uint16_t> kept_tokens_, keys_, queries_;
+  CachedVector<std::uint32_t> query_begin_, key_list_begin_, places_;
+};
+
+using Supports = CachedVector<std::shared_ptr<const PairSupport>>;  // for all images, or one each
+
+}  // namespace hg

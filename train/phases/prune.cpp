@@ -1,0 +1,95 @@
+#include "train/phases/prune.h"
+
+#include <nlohmann/json.hpp>
+
+namespace hg {
+namespace {
+
+nn::VitOptions options_at_start(const Config& config, const Safetensors* before) {
+  return before ? vit_options(config, *before, "state.safetensors") : vit_options(config);
+}
+
+std::vector<Tensor> priors_of(const nn::Vit& model) {
+  std::vector<Tensor> priors;
+  for (std::int64_t i = 0; i < model.options().depth; ++i) {
+    const std::string name = fmt::format("blocks.{}.attn.pi", i);
+    const nn::Parameter* pi = model.parameters().find(name);
+    require(pi != nullptr, "prune", "the model has no {}", name);
+    priors.push_back(pi->value);
+  }
+  return priors;
+}
+
+std::string describe(const PhaseConfig& phase, const nn::Pruned& pruned) {
+  const nn::PruneCounts& c = pruned.counts;
+  nlohmann::ordered_json out{{"method", phase.method},
+                             {"fraction", phase.fraction},
+                             {"key_fraction", phase.method == "mixed" ? phase.key_fraction : 0},
+                             {"scope", phase.scope},
+                             {"min_per_row", phase.min_per_row},
+                             {"protect_cls", phase.protect_cls},
+                             {"block", phase.block},
+                             {"pairs", c.pairs},
+                             {"kept_pairs", c.kept_pairs},
+                             {"keys", c.keys},
+                             {"kept_keys", c.kept_keys},
+                             {"restored_rows", c.restored_rows}};
+  for (const auto& support : pruned.supports)
+    out["kept_pairs_of_layers"].push_back(support->pairs());
+  return out.dump();
+}
+
+}  // namespace
+
+nn::PruneOptions prune_options(const PhaseConfig& phase) {
+  using O = nn::PruneOptions;
+  O o;
+  o.method = phase.method == "scores"  ? O::Method::scores
+             : phase.method == "mixed" ? O::Method::mixed
+                                       : O::Method::keys;
+  o.fraction = phase.fraction;
+  o.key_fraction = phase.method == "mixed" ? phase.key_fraction : 0;
+  o.scope = phase.scope == "global"  ? O::Scope::global
+            : phase.scope == "layer" ? O::Scope::layer
+            : phase.scope == "head"  ? O::Scope::head
+                                     : O::Scope::row;
+  o.min_per_row = phase.min_per_row;
+  o.protect_cls = phase.protect_cls;
+  o.block = phase.block;
+  return o;
+}
+
+PrunePhase::PrunePhase(const PhaseSetting& s, const Safetensors* before, bool resumed)
+    : model_(std::make_unique<const nn::Vit>(options_at_start(s.config, before),
+                                             static_cast<std::uint64_t>(s.config.run.seed))),
+      test_loader_(*s.data.test, s.loading(Split::test)) {
+  if (before) {
+    metadata_ = before->metadata;
+    take_weights(*model_, *before, resumed);
+  }
+  if (!resumed) prune_model(s.phase());
+}
+
+void PrunePhase::prune_model(const PhaseConfig& phase) {
+  const nn::Pruned pruned = nn::prune(priors_of(*model_), prune_options(phase));
+  nn::VitOptions options = model_->options();
+  options.attention.variant = "fiak_pruned";
+  options.supports = pruned.supports;
+  const NamedTensors all = weights_of(*model_);
+  auto model = std::make_unique<const nn::Vit>(options, model_->parameters().seed());
+  take_weights(*model, {{all.begin(), all.end()}, {}}, false);
+  model_ = std::move(model);
+  metadata_["prune"] = describe(phase, pruned);
+  const nn::PruneCounts& c = pruned.counts;
+  note_ = fmt::format("kept {} of {} pairs and {} of {} keys", c.kept_pairs, c.pairs, c.kept_keys,
+                      c.keys);
+  if (c.restored_rows > 0) note_ += fmt::format(", {} emptied rows restored", c.restored_rows);
+}
+
+std::optional<EpochReport> PrunePhase::finish_epoch(const std::function<bool()>& stop) {
+  std::optional<EpochReport> report = judge(*model_, test_loader_, stop);
+  if (report) report->note = note_;
+  return report;
+}
+
+}  // namespace hg
