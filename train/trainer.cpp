@@ -178,7 +178,7 @@ ProgressFields Trainer::energy_fields() const {
                         with_prefix(energy::to_joules(total).value, "J"),
                         with_prefix(energy_->co2(total).value, "g CO2")};
   if (const Forecast& f = position_.forecast; f.made())
-    fields.push_back(fmt::format("of {} ({} to {})", with_prefix(f.energy_j, "J"),
+    fields.push_back(fmt::format("predicted {} ({} to {})", with_prefix(f.energy_j, "J"),
                                  with_prefix(f.low_j, "J"), with_prefix(f.high_j, "J")));
   return fields;
 }
