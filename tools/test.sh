@@ -14,7 +14,7 @@ command -v ninja >/dev/null && generator=(-G Ninja)
 for preset in "${presets[@]}"; do
   echo "== $preset"
   target=()
-  [[ $preset == tsan ]] && target=(--target threads data_threads)
+  [[ $preset == tsan ]] && target=(--target threads data_threads energy_threads)
   cmake --preset "$preset" "${generator[@]}" -DHG_PCH=ON >/dev/null
   cmake --build --preset "$preset" --parallel "$(nproc)" "${target[@]}" >"build/$preset/build.log" ||
     { cat "build/$preset/build.log" && exit 1; }

@@ -69,49 +69,53 @@ void check_position(const Position& p, std::int64_t steps, const std::string& so
 
 std::string state_path(const std::string& folder) { return folder + "/state.safetensors"; }
 
-// state.safetensors holds the weights under "model.".
+// state.safetensors holds the weights, and what is said of them, under "model.".
 constexpr std::string_view kModel = "model.";
 
-Safetensors weights_in(const Safetensors& state) {
-  Safetensors weights;
-  for (const auto& [name, tensor] : state.tensors)
-    if (name.starts_with(kModel)) weights.tensors.emplace(name.substr(kModel.size()), tensor);
-  return weights;
+std::string in_state(const std::string& name) { return std::string(kModel) + name; }
+
+template <class Value>
+void split(const std::map<std::string, Value>& from, std::map<std::string, Value>& of_model,
+           std::map<std::string, Value>& rest) {
+  for (const auto& [name, value] : from)
+    if (name.starts_with(kModel))
+      of_model.emplace(name.substr(kModel.size()), value);
+    else
+      rest.emplace(name, value);
 }
 
 }  // namespace
 
-void save_state(const std::string& folder, const nn::Vit& model, const Optimizer& optimizer,
-                const Position& position) {
+void save_state(const std::string& folder, const ModelWeights& weights, const NamedTensors& moments,
+                std::int64_t steps, const Position& position) {
   NamedTensors tensors;
-  for (const auto& [name, value] : weights_of(model))
-    tensors.emplace_back(std::string(kModel) + name, value);
-  for (const auto& moment : optimizer.state()) tensors.push_back(moment);
+  for (const auto& [name, value] : weights.tensors) tensors.emplace_back(in_state(name), value);
+  for (const auto& moment : moments) tensors.push_back(moment);
   Metadata metadata;
+  for (const auto& [name, text] : weights.metadata) metadata.emplace(in_state(name), text);
   Position copy = position;
-  std::int64_t steps = optimizer.steps();
   visit(copy, steps, Writer{metadata});
   write_safetensors(state_path(folder), tensors, metadata);
 }
 
-Position load_state(const std::string& folder, const nn::Vit& model, Optimizer& optimizer) {
-  const std::string source = state_path(folder);
-  const Safetensors file = read_safetensors(source);
-  Position position;
-  std::int64_t steps = 0;
-  visit(position, steps, Reader{file.metadata, source});
-  check_position(position, steps, source);
-  require_finite(file, source);
-  load_weights(model, weights_in(file), source);
-  optimizer.load(file, steps, source);
-  return position;
+RunState load_state(const std::string& folder) {
+  RunState state;
+  state.source = state_path(folder);
+  const Safetensors file = read_safetensors(state.source);
+  visit(state.position, state.steps, Reader{file.metadata, state.source});
+  check_position(state.position, state.steps, state.source);
+  require_finite(file, state.source);
+  split(file.tensors, state.weights.tensors, state.moments.tensors);
+  split(file.metadata, state.weights.metadata, state.moments.metadata);
+  return state;
 }
 
-void save_model(const std::string& folder, const nn::Vit& model, const ModelCard& card) {
-  const Metadata metadata{{"class_names", Json(card.class_names).dump()},
-                          {"mean", Json(card.normalization.mean).dump()},
-                          {"stddev", Json(card.normalization.stddev).dump()}};
-  write_safetensors(folder + "/model.safetensors", weights_of(model), metadata);
+void save_model(const std::string& folder, const ModelWeights& weights, const ModelCard& card) {
+  Metadata metadata = weights.metadata;
+  metadata["class_names"] = Json(card.class_names).dump();
+  metadata["mean"] = Json(card.normalization.mean).dump();
+  metadata["stddev"] = Json(card.normalization.stddev).dump();
+  write_safetensors(folder + "/model.safetensors", weights.tensors, metadata);
 }
 
 ModelCard load_model(const std::string& path, const nn::Vit& model) {

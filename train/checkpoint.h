@@ -6,13 +6,12 @@
 #include "data/dataset.h"
 #include "train/forecast.h"
 #include "train/model.h"
-#include "train/optimizer.h"
 
 namespace hg {
 
 // Where a run stands. All that is random is a function of it.
 struct Position {
-  std::int64_t phase = 0, epoch = 0, batch = 0;  // the next batch to train on
+  std::int64_t phase = 0, epoch = 0, batch = 0;  // the next batch to train on; epoch of the phase
   std::int64_t rows = 0;                         // of metrics.csv
   double epoch_loss = 0;                         // sums over the epoch so far
   std::int64_t epoch_images = 0, epoch_tokens = 0;
@@ -26,16 +25,28 @@ struct Position {
   Forecast forecast;
 };
 
-void save_state(const std::string& folder, const nn::Vit& model, const Optimizer& optimizer,
-                const Position& position);
-Position load_state(const std::string& folder, const nn::Vit& model, Optimizer& optimizer);
+// A model's tensors, and what a file says of them beside.
+struct ModelWeights {
+  NamedTensors tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+struct RunState {
+  std::string source;  // of it, for messages
+  Position position;
+  std::int64_t steps = 0;  // of the optimizer, in the phase
+  Safetensors weights, moments;
+};
+void save_state(const std::string& folder, const ModelWeights& weights, const NamedTensors& moments,
+                std::int64_t steps, const Position& position);
+RunState load_state(const std::string& folder);
 
 // What is known about the classes and pixels a model was trained on.
 struct ModelCard {
   std::vector<std::string> class_names;
   Normalization normalization;
 };
-void save_model(const std::string& folder, const nn::Vit& model, const ModelCard& card);
+void save_model(const std::string& folder, const ModelWeights& weights, const ModelCard& card);
 // Loads the weights; the card is empty where the file has none (a model from elsewhere).
 ModelCard load_model(const std::string& path, const nn::Vit& model);
 

@@ -34,10 +34,10 @@ struct Batchwise {
 
 struct StepInput {
   Tensor images, labels;  // [B,C,H,W] or kept patches [B, k, C p p]; [B]
-  Tensor keep;            // [B,k]; undefined: all patches
   LossConfig loss;
   std::uint64_t seed = 0;  // of dropout
   std::int64_t step = 0;
+  Tensor keep{};  // [B,k], the patches kept; undefined: all
 };
 
 // Loss and gradients of a batch; what layers learn from it without a gradient, they have learnt. A

@@ -16,10 +16,6 @@ void require_supported(const Config& config) {
                 config.attention.gate);
   usage_require(config.loss.sparsity == 0, "loss.sparsity",
                 "{} is not available in this version; expected 0", config.loss.sparsity);
-  for (const PhaseConfig& phase : config.phases)
-    usage_require(phase.kind == "supervised" && phase.freeze.empty(), "phase.kind",
-                  "\"{}\" or freeze is not available in this version; expected \"supervised\"",
-                  phase.kind);
 }
 
 template <class Enum>
@@ -125,6 +121,15 @@ void load_weights(const nn::Vit& model, const Safetensors& file, const std::stri
     const Tensor from =
         found->second.dtype() == DType::f32 ? found->second : found->second.to(DType::f32);
     backend(Device::cpu).copy(value.raw(), from.raw(), value.bytes());
+  }
+}
+
+void take_weights(const nn::Vit& model, const Safetensors& before, bool all) {
+  if (all) return load_weights(model, before, "state.safetensors");
+  for (const auto& [name, value] : weights_of(model)) {
+    const auto found = before.tensors.find(name);
+    if (found != before.tensors.end() && found->second.shape() == value.shape())
+      backend(Device::cpu).copy(value.raw(), found->second.raw(), value.bytes());
   }
 }
 

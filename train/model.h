@@ -14,6 +14,10 @@ nn::VitOptions vit_options(const Config& config);
 // shapes, if one is missing, of another shape, not finite, or unknown to the model.
 void load_weights(const nn::Vit& model, const Safetensors& file, const std::string& source);
 
+// From the phase before: what both models have, by name and shape; the rest keeps its start. With
+// `all`, from a state of the same phase: as load_weights.
+void take_weights(const nn::Vit& model, const Safetensors& before, bool all);
+
 NamedTensors weights_of(const nn::Vit& model);  // parameters, then buffers
 
 }  // namespace hg

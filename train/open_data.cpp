@@ -29,13 +29,29 @@ std::unique_ptr<Dataset> open_data(const Config& config, const DataConfig& data,
   return set;
 }
 
+namespace {
+
 RunData open_both(const Config& config, const DataConfig& data) {
   auto test = std::async(std::launch::async, [&] { return open_data(config, data, Split::test); });
   auto train = open_data(config, data, Split::train);  // its faults come first, as if opened first
   return {std::move(train), test.get()};
 }
 
-LoaderOptions loader_options(const Config& config, const PhaseConfig& phase, Split split) {
+}  // namespace
+
+PhaseData open_phases(const Config& config) {
+  PhaseData data;
+  for (std::size_t i = 0; i < config.phases.size(); ++i) {
+    for (std::size_t before = 0; before < i && data.size() == i; ++before)
+      if (config.phases[before].data == config.phases[i].data) data.push_back(data[before]);
+    if (data.size() == i)
+      data.push_back(std::make_shared<const RunData>(open_both(config, config.phases[i].data)));
+  }
+  return data;
+}
+
+LoaderOptions loader_options(const Config& config, const PhaseConfig& phase, Split split,
+                             std::uint64_t seed) {
   const bool train = split == Split::train;
   LoaderOptions options;
   options.batch_size = phase.train.batch_size;
@@ -43,7 +59,7 @@ LoaderOptions loader_options(const Config& config, const PhaseConfig& phase, Spl
   options.in_channels = static_cast<int>(config.model.in_channels);
   options.augment = train && phase.data.augment;
   options.shuffle = train;
-  options.seed = static_cast<std::uint64_t>(config.run.seed);
+  options.seed = seed;
   options.select = patch_selection(config, split);
   return options;
 }

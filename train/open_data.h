@@ -13,8 +13,11 @@ std::unique_ptr<Dataset> open_data(const Config& config, const DataConfig& data,
 struct RunData {
   std::unique_ptr<Dataset> train, test;
 };
-RunData open_both(const Config& config, const DataConfig& data);
+// Of each phase; phases on the same data share it.
+using PhaseData = std::vector<std::shared_ptr<const RunData>>;
+PhaseData open_phases(const Config& config);
 
-LoaderOptions loader_options(const Config& config, const PhaseConfig& phase, Split split);
+LoaderOptions loader_options(const Config& config, const PhaseConfig& phase, Split split,
+                             std::uint64_t seed = 0);
 
 }  // namespace hg

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "tensor/backend.h"
-#include "train/groups.h"
 #include "train/non_finite.h"
 #include "train/text.h"
 #include "train/usage_error.h"
@@ -26,69 +25,117 @@ CsvLog open_log(const TrainerOptions& options, const Position& position) {
   return CsvLog::resume(path, kColumns, static_cast<std::size_t>(position.rows));
 }
 
-// Where a resumed run goes on, which must be a place in its `epochs` of `batches`.
-Position start_position(const TrainerOptions& options, const nn::Vit& model, Optimizer& optimizer,
-                        std::int64_t epochs, std::int64_t batches) {
-  if (!options.resume) return {};
-  const Position p = load_state(options.folder, model, optimizer);
-  usage_require(p.phase == 0 && p.epoch <= epochs && p.batch <= batches && p.rows == p.epoch &&
-                    optimizer.steps() == p.epoch * batches + p.batch,
-                options.folder + "/state.safetensors",
-                "step {}, batch {} of epoch {}, is no place in {} epochs of {} batches",
-                optimizer.steps(), p.batch, p.epoch, epochs, batches);
-  return p;
+// A resumed run must stand at a place in its phases, epochs and batches.
+void check_phase(const Config& config, const RunState& state) {
+  usage_require(state.position.phase < static_cast<std::int64_t>(config.phases.size()),
+                state.source, "phase {} of a run of {} phases", state.position.phase,
+                config.phases.size());
 }
 
-double field_of(const CsvRow& row, std::string_view column) {
+void check_place(const Config& config, const RunState* state, std::int64_t batches) {
+  if (!state) return;
+  const Position& p = state->position;
+  const auto phase = config.phases.begin() + p.phase;
+  std::int64_t rows = p.epoch;
+  std::for_each(config.phases.begin(), phase, [&](auto& before) { rows += epochs_of(before); });
+  usage_require(p.epoch <= epochs_of(*phase) && p.batch <= batches && p.rows == rows &&
+                    state->steps == p.epoch * batches + p.batch,
+                state->source,
+                "step {}, batch {} of epoch {}, is no place in {} epochs of {} batches",
+                state->steps, p.batch, p.epoch, epochs_of(*phase), batches);
+}
+
+// Nothing where an epoch had no such figure.
+std::optional<double> field_of(const CsvRow& row, std::string_view column) {
   const auto index = std::find(kColumns.begin(), kColumns.end(), column) - kColumns.begin();
   const std::string& text = row[static_cast<std::size_t>(index)];
+  if (text.empty()) return std::nullopt;
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  usage_require(*end == '\0' && !text.empty(), "metrics.csv", "{} is \"{}\", expected a number",
-                column, text);
+  usage_require(*end == '\0', "metrics.csv", "{} is \"{}\", expected a number", column, text);
   return value;
 }
 
-Scores scores_of(const CsvRow& row) {
-  return {field_of(row, "accuracy"), field_of(row, "micro_f1"), field_of(row, "macro_f1")};
+std::optional<Scores> scores_of(const CsvRow& row) {
+  const auto accuracy = field_of(row, "accuracy"), micro = field_of(row, "micro_f1"),
+             macro = field_of(row, "macro_f1");
+  if (!accuracy || !micro || !macro) return std::nullopt;
+  return Scores{*accuracy, *micro, *macro};
+}
+
+std::string field(const std::optional<double>& value) { return value ? exact(*value) : ""; }
+
+// "loss 0.1  test loss 0.2  accuracy 0.9": what the epoch has of it
+std::string figures(std::optional<double> loss, const EpochReport& report) {
+  std::string text;
+  if (loss) text += fmt::format("  loss {:.4f}", *loss);
+  if (report.test_loss) text += fmt::format("  test loss {:.4f}", *report.test_loss);
+  if (report.scores)
+    text += fmt::format("  accuracy {:.4f}  macro F1 {:.4f}", report.scores->accuracy,
+                        report.scores->macro_f1);
+  return report.note.empty() ? text : text + "  " + report.note;
 }
 
 }  // namespace
 
-Trainer::Trainer(const Config& config, RunData data, const TrainerOptions& options)
+Trainer::Trainer(const Config& config, PhaseData data, const TrainerOptions& options)
+    : Trainer(config, std::move(data), options,
+              options.resume ? std::make_unique<RunState>(load_state(options.folder)).get()
+                             : nullptr) {}
+
+Trainer::Trainer(const Config& config, PhaseData data, const TrainerOptions& options,
+                 const RunState* state)
     : config_(config),
-      options_(options),
-      model_(vit_options(config), static_cast<std::uint64_t>(config.run.seed)),
-      optimizer_(model_, phase().train),
       data_(std::move(data)),
-      train_loader_(*data_.train, options_of(Split::train)),
-      test_loader_(*data_.test, options_of(Split::test)),
-      schedule_(phase().train, train_loader_.batches()),
-      position_(start_position(options, model_, optimizer_, phase().train.epochs,
-                               train_loader_.batches())),
-      log_(open_log(options, position_)) {
+      options_(options),
+      position_(state ? (check_phase(config, *state), state->position) : Position{}),
+      phase_(phase_at(position_.phase, state ? &state->weights : nullptr, state != nullptr)),
+      log_((check_place(config, state, phase_->batches()), open_log(options, position_))) {
+  if (state) phase_->load_moments(*state);
   counter_.start_at(position_.flops, position_.flops_matmul);
-  if (!log_.rows().empty()) result_.scores = scores_of(log_.rows().back());
   energy_ = std::make_unique<RunEnergy>(
       config.run, RunEnergyOptions{options.folder, options.keep_energy,
                                    position_.energy_before_epoch_uj, options.trace});
+  for (const CsvRow& row : log_.rows())
+    if (const auto scores = scores_of(row)) result_.scores = scores;
 }
 
-LoaderOptions Trainer::options_of(Split split) {
-  LoaderOptions options = loader_options(config_, phase(), split);
-  options.on_work = [this, split](std::int64_t start_ns, std::int64_t end_ns) {
+std::unique_ptr<TrainingPhase> Trainer::phase_at(std::int64_t index, const Safetensors* before,
+                                                 bool resumed) {
+  const auto i = static_cast<std::size_t>(index);
+  const auto note = [this](Split split, std::int64_t start_ns, std::int64_t end_ns) {
     energy_->note_loading(split, start_ns, end_ns);
   };
-  return options;
+  return make_phase({config_, i, *data_[i], note}, before, resumed);
+}
+
+const PhaseConfig& Trainer::phase_config() const {
+  return config_.phases[static_cast<std::size_t>(position_.phase)];
+}
+
+const RunData& Trainer::phase_data() const {
+  return *data_[static_cast<std::size_t>(position_.phase)];
+}
+
+std::string Trainer::title() const {
+  const std::string epoch =
+      fmt::format("epoch {}/{}", position_.epoch + 1, epochs_of(phase_config()));
+  return config_.phases.size() == 1 ? epoch : fmt::format("{} {}", phase_config().kind, epoch);
 }
 
 RunResult Trainer::run() {
-  const std::int64_t steps = train_loader_.batches() * phase().train.epochs;
-  Progress progress(stderr, options_.progress, steps, optimizer_.steps());
-  train(progress);
+  {
+    const ObserverGuard guard(counter_);
+    run_phase();
+    while (result_.end == RunEnd::finished &&
+           position_.phase + 1 < static_cast<std::int64_t>(config_.phases.size())) {
+      enter_next_phase();
+      run_phase();
+    }
+  }
   result_.position = position_;
-  result_.steps = optimizer_.steps();
-  result_.test_images = data_.test->size();
+  result_.steps = phase_->steps();
+  result_.test_images = phase_data().test->size();
   result_.energy = energy_->stop();
   result_.co2 = energy_->co2({result_.energy.energy_uj});
   result_.faults = energy_->faults();
@@ -96,11 +143,21 @@ RunResult Trainer::run() {
   return result_;
 }
 
-void Trainer::train(Progress& progress) {
-  const ObserverGuard guard(counter_);
-  if (position_.epoch == phase().train.epochs) save();  // all done before: files may be missing
-  while (position_.epoch < phase().train.epochs && result_.end == RunEnd::finished) {
-    progress.begin(fmt::format("epoch {}/{}", position_.epoch + 1, phase().train.epochs));
+void Trainer::enter_next_phase() {
+  const ModelWeights left = phase_->weights();
+  const Safetensors before{{left.tensors.begin(), left.tensors.end()}, left.metadata};
+  position_.phase += 1;
+  position_.epoch = 0;
+  phase_.reset();  // its optimizer and loaders go first
+  phase_ = phase_at(position_.phase, &before, false);
+}
+
+void Trainer::run_phase() {
+  const std::int64_t epochs = epochs_of(phase_config());
+  Progress progress(stderr, options_.progress, phase_->batches() * epochs, phase_->steps());
+  if (position_.epoch == epochs) save();  // all done before: files may be missing
+  while (position_.epoch < epochs && result_.end == RunEnd::finished) {
+    progress.begin(title());
     if (over_budget() || !train_epoch(progress) || !finish_epoch(progress)) save();
   }
 }
@@ -124,48 +181,40 @@ bool Trainer::train_epoch(Progress& progress) {
   const double before = position_.epoch_seconds, run_before = position_.seconds;
   if (position_.batch == 0) position_.flops_before_epoch = counter_.flops();
   if (!position_.forecast.made()) last_joules_ = energy::to_joules(energy_->cut()).value;
-  Batch batch;
-  train_loader_.start_epoch(position_.epoch, position_.batch);
-  while (train_loader_.next(batch)) {
-    const StepInput input{batch.images,
-                          batch.labels,
-                          batch.keep,
-                          config_.loss,
-                          static_cast<std::uint64_t>(config_.run.seed),
-                          optimizer_.steps()};
-    const Batchwise step = forward_backward(model_, input);
-    if (!optimizer_.step(step.gradients, schedule_.learning_rate(optimizer_.steps())))
-      explain_non_finite_step(model_, input);
+  phase_->start_epoch(position_.epoch, position_.batch);
+  while (const auto step = phase_->step()) {
     const double elapsed = static_cast<double>(now_ns() - start) * 1e-9;
-    position_.epoch_loss += step.loss * static_cast<double>(batch.size());
-    position_.epoch_images += batch.size();
-    position_.epoch_tokens += batch.size() * (tokens_of(model_, batch.keep));
-    position_.unscored_images += batch.selection.unscored;
-    counter_.add(batch.selection.flops);
-    position_.images += batch.size();
+    position_.epoch_loss += step->loss * static_cast<double>(step->images);
+    position_.epoch_images += step->images;
+    position_.epoch_tokens += step->tokens;
+    position_.unscored_images += step->unscored_images;
+    counter_.add(step->data_flops);
+    position_.images += step->images;
     position_.batch += 1;
     position_.epoch_seconds = before + elapsed;
     position_.seconds = run_before + elapsed;
     if (!position_.forecast.made()) foretell_energy(progress);
-    progress.step(batch.size(), step.loss, [this] { return energy_fields(); });
+    progress.step(step->images, step->loss, [this] { return energy_fields(); });
     if (must_stop()) return false;
   }
   return true;
 }
 
-// Made once, early in the first epoch.
+// Made once, early in the first epoch. Of a run of one phase: others may cost anything.
 void Trainer::foretell_energy(Progress& progress) {
+  if (config_.phases.size() > 1) return;
   const double now = energy::to_joules(energy_->cut()).value;
   step_joules_.push_back(now - last_joules_);
   last_joules_ = now;
-  const std::int64_t batches = train_loader_.batches(), epochs = phase().train.epochs;
+  const std::int64_t batches = phase_->batches(), epochs = phase_config().train.epochs;
   if (position_.batch < forecast_step(batches)) return;
-  const double evaluation = static_cast<double>(data_.test->size()) * energy_->forward_share() /
-                            static_cast<double>(phase().train.batch_size);
+  const double evaluation = static_cast<double>(phase_data().test->size()) *
+                            energy_->forward_share() /
+                            static_cast<double>(phase_config().train.batch_size);
   position_.forecast =
-      foretell(step_joules_, {now, static_cast<double>(batches * epochs - optimizer_.steps()),
+      foretell(step_joules_, {now, static_cast<double>(batches * epochs - phase_->steps()),
                               static_cast<double>(epochs - position_.epoch) * evaluation});
-  position_.forecast.step = optimizer_.steps();
+  position_.forecast.step = phase_->steps();
   const Forecast& f = position_.forecast;
   progress.note(fmt::format("the whole run is predicted to take {} ({} to {})",
                             with_prefix(f.energy_j, "J"), with_prefix(f.low_j, "J"),
@@ -186,33 +235,39 @@ ProgressFields Trainer::energy_fields() const {
 bool Trainer::finish_epoch(Progress& progress) {
   const std::int64_t start = now_ns();
   const std::uint64_t flops = counter_.flops(), flops_matmul = counter_.flops_matmul();
-  const std::optional<Evaluation> e =
-      evaluate(model_, test_loader_, [this] { return must_stop(); });
-  if (!e) {  // a resumed run begins it anew
+  const std::optional<EpochReport> done = phase_->finish_epoch([this] { return must_stop(); });
+  if (!done) {  // a resumed run begins it anew
     counter_.start_at(flops, flops_matmul);
     return false;
   }
-  counter_.add(e->selection_flops);
+  const EpochReport& report = *done;
+  counter_.add(report.data_flops);
   const double evaluating = static_cast<double>(now_ns() - start) * 1e-9;
-  result_.scores = {e->metrics.accuracy, e->metrics.micro_f1, e->metrics.macro_f1};
+  position_.seconds += evaluating;
+  const double seconds = position_.epoch_seconds + evaluating;
   const auto images = static_cast<double>(position_.epoch_images);
-  const double loss = position_.epoch_loss / images, rate = images / position_.epoch_seconds;
+  std::optional<double> loss, rate, tokens;
+  if (images > 0) {
+    loss = position_.epoch_loss / images;
+    rate = images / position_.epoch_seconds;
+    tokens = static_cast<double>(position_.epoch_tokens) / images;
+  }
   const energy::MicroJoules total = energy_->cut(),
                             used{total.value - position_.energy_before_epoch_uj};
-  position_.seconds += evaluating;
-  log_.append({phase().kind, std::to_string(position_.epoch + 1),
-               std::to_string(optimizer_.steps()), exact(loss), exact(e->loss),
-               exact(e->metrics.accuracy), exact(e->metrics.micro_f1), exact(e->metrics.macro_f1),
-               exact(rate), exact(static_cast<double>(position_.epoch_tokens) / images),
-               std::to_string(counter_.flops() - position_.flops_before_epoch),
-               exact(energy::to_joules(used).value), exact(energy_->co2(used).value),
-               exact(position_.epoch_seconds + evaluating)});
-  progress.line(fmt::format(
-      "epoch {}/{}  loss {:.4f}  test loss {:.4f}  accuracy {:.4f}  macro F1 {:.4f}  {:.0f} "
-      "images/s  {}  {}  {:.1f} s",
-      position_.epoch + 1, phase().train.epochs, loss, e->loss, e->metrics.accuracy,
-      e->metrics.macro_f1, rate, with_prefix(energy::to_joules(used).value, "J"),
-      with_prefix(energy_->co2(used).value, "g CO2"), position_.epoch_seconds + evaluating));
+  if (report.scores) result_.scores = report.scores;
+  const auto score = [&](double Scores::*which) {
+    return report.scores ? exact((*report.scores).*which) : "";
+  };
+  log_.append(
+      {phase_config().kind, std::to_string(position_.epoch + 1), std::to_string(phase_->steps()),
+       field(loss), field(report.test_loss), score(&Scores::accuracy), score(&Scores::micro_f1),
+       score(&Scores::macro_f1), field(rate), field(tokens),
+       std::to_string(counter_.flops() - position_.flops_before_epoch),
+       exact(energy::to_joules(used).value), exact(energy_->co2(used).value), exact(seconds)});
+  progress.line(title() + figures(loss, report) +
+                (rate ? fmt::format("  {:.0f} images/s", *rate) : "") +
+                fmt::format("  {}  {}  {:.1f} s", with_prefix(energy::to_joules(used).value, "J"),
+                            with_prefix(energy_->co2(used).value, "g CO2"), seconds));
   position_.epoch += 1;
   position_.rows += 1;
   position_.batch = 0;
@@ -228,15 +283,18 @@ bool Trainer::finish_epoch(Progress& progress) {
 // The ledger comes first, as the state counts on what it holds; then the model: with it newer than
 // the state, a resumed run just makes it again.
 void Trainer::save() {
-  require_finite_update(weights_of(model_));
-  require_finite_update(optimizer_.state());
+  const ModelWeights weights = phase_->weights();
+  const NamedTensors moments = phase_->moments();
+  require_finite_update(weights.tensors);
+  require_finite_update(moments);
   position_.flops = counter_.flops();
   position_.flops_matmul = counter_.flops_matmul();
   energy_->save();
-  save_model(options_.folder, model_,
-             {data_.train->class_names(), data_.train->normalization().for_channels(
-                                              static_cast<int>(config_.model.in_channels))});
-  save_state(options_.folder, model_, optimizer_, position_);
+  const Dataset& data = *phase_data().train;
+  save_model(options_.folder, weights,
+             {data.class_names(),
+              data.normalization().for_channels(static_cast<int>(config_.model.in_channels))});
+  save_state(options_.folder, weights, moments, phase_->steps(), position_);
 }
 
 }  // namespace hg

@@ -3,16 +3,11 @@
 // a signal came or the energy budget was used up.
 #pragma once
 
-#include <optional>
-
-#include "train/checkpoint.h"
 #include "train/csv.h"
-#include "train/evaluate.h"
 #include "train/flop_counter.h"
-#include "train/open_data.h"
+#include "train/phases/phase.h"
 #include "train/progress.h"
 #include "train/run_energy.h"
-#include "train/schedule.h"
 #include "train/signals.h"
 
 namespace hg {
@@ -25,15 +20,11 @@ struct TrainerOptions {
   ProgressMode progress = ProgressMode::plain;
 };
 
-struct Scores {
-  double accuracy = 0, micro_f1 = 0, macro_f1 = 0;
-};
-
 enum class RunEnd { finished, interrupted, budget };
 
 struct RunResult {
   RunEnd end = RunEnd::finished;
-  std::optional<Scores> scores;  // of the last evaluation; none: ended before it
+  std::optional<Scores> scores;  // of the last evaluation; none: there was none yet
   Position position;
   std::int64_t steps = 0, test_images = 0;
   energy::Ledger energy;  // of the whole run
@@ -44,11 +35,16 @@ struct RunResult {
 
 class Trainer {
  public:
-  Trainer(const Config& config, RunData data, const TrainerOptions& options);
+  Trainer(const Config& config, PhaseData data, const TrainerOptions& options);
   RunResult run();
 
  private:
-  void train(Progress& progress);
+  Trainer(const Config& config, PhaseData data, const TrainerOptions& options,
+          const RunState* state);
+  std::unique_ptr<TrainingPhase> phase_at(std::int64_t index, const Safetensors* before,
+                                          bool resumed);
+  void run_phase();
+  void enter_next_phase();
   bool train_epoch(Progress& progress);   // false: to stop, for the reason in result_.end
   bool finish_epoch(Progress& progress);  // the same, in the middle of evaluation
   bool must_stop();                       // a signal came or the budget is used up
@@ -56,20 +52,19 @@ class Trainer {
   void foretell_energy(Progress& progress);
   ProgressFields energy_fields() const;
   void save();
-  LoaderOptions options_of(Split split);
-  const PhaseConfig& phase() const { return config_.phases[0]; }
+
+  const PhaseConfig& phase_config() const;
+  const RunData& phase_data() const;
+  std::string title() const;  // "epoch 2/5"
 
   const Config config_;
+  const PhaseData data_;
   const TrainerOptions options_;
-  nn::Vit model_;
-  Optimizer optimizer_;
-  const RunData data_;
-  std::unique_ptr<RunEnergy> energy_;  // outlives the loaders, which report to it
-  Loader train_loader_, test_loader_;
-  Schedule schedule_;
   FlopCounter counter_;
   StopSignals signals_;
   Position position_;
+  std::unique_ptr<RunEnergy> energy_;  // outlives the phase, whose loaders report to it
+  std::unique_ptr<TrainingPhase> phase_;
   CsvLog log_;
   std::vector<double> step_joules_;  // until the forecast is made
   double last_joules_ = 0;

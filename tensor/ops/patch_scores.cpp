@@ -26,14 +26,22 @@ struct Band {
   const Byte* line(std::int64_t c, std::int64_t y) const { return pixels + c * plane + y * width; }
 };
 
-void luminance(std::int64_t n, const Byte* r, const Byte* g, const Byte* b, Byte* y) {
+// Bytes may alias anything; without __restrict no loop over them is vectorised.
+void luminance(std::int64_t n, const Byte* r, const Byte* g, const Byte* b, Byte* __restrict y) {
   for (std::int64_t i = 0; i < n; ++i)
     y[i] = static_cast<Byte>((299u * r[i] + 587u * g[i] + 114u * b[i] + 500u) / 1000u);
 }
 
-// Counts of each value >> shift in a patch. Neighbours are often equal: four tables in turn keep
-// one increment from waiting for the other.
+// Counts of each value >> shift in a patch.
 void count_values(const Byte* lines, const Band& band, int shift, std::uint32_t* counts) {
+  constexpr std::int64_t kFew = 128;
+  if (band.area() <= kFew) {
+    std::fill_n(counts, kValues, 0u);
+    for (std::int64_t y = 0; y < band.patch; ++y)
+      for (std::int64_t x = 0; x < band.patch; ++x) ++counts[lines[y * band.width + x] >> shift];
+    return;
+  }
+  // Neighbours are often equal: four tables in turn keep one increment from waiting for the other.
   std::uint32_t tables[4][kValues] = {};
   for (std::int64_t y = 0; y < band.patch; ++y) {
     const Byte* line = lines + y * band.width;
@@ -92,14 +100,17 @@ void score_histograms(const Band& band, int shift, float* scores, Score score) {
 }
 
 // Largest and smallest value of each column of channel c.
-void column_extremes(const Band& band, std::int64_t c, Byte* high, Byte* low) {
-  std::fill_n(high, band.width, Byte{0});
-  std::fill_n(low, band.width, Byte{kValues - 1});
+void column_extremes(const Band& band, std::int64_t c, Byte* __restrict high,
+                     Byte* __restrict low) {
+  const std::int64_t width = band.width;
+  std::fill_n(high, width, Byte{0});
+  std::fill_n(low, width, Byte{kValues - 1});
   for (std::int64_t y = 0; y < band.patch; ++y) {
-    const Byte* line = band.line(c, y);
-    for (std::int64_t x = 0; x < band.width; ++x) {
-      high[x] = std::max(high[x], line[x]);
-      low[x] = std::min(low[x], line[x]);
+    const Byte* const line = band.line(c, y);
+    for (std::int64_t x = 0; x < width; ++x) {
+      const Byte v = line[x], h = high[x], l = low[x];
+      high[x] = v > h ? v : h;
+      low[x] = v < l ? v : l;
     }
   }
 }

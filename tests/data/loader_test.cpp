@@ -244,7 +244,7 @@ LoaderOptions selecting(std::int64_t batch_size, double prob = 0.5) {
   return options;
 }
 
-TEST_CASE("with selection, any epoch entered at any batch gives the same bits") {
+TEST_CASE("with selection any epoch entered at any batch gives the same bits") {
   const auto data = some_shapes(60);
   Loader loader(*data, selecting(4));
   const std::vector<Batch> whole = epoch_of(loader, 3);

@@ -85,7 +85,7 @@ TEST_CASE("scores have the values the paper's formulas give") {
   CHECK(score(three, options(Heuristic::entropy, Form::paper, 4)) == doctest::Approx(1.5));
 }
 
-TEST_CASE("robust contrast sees percentiles by nearest rank, not single pixels") {
+TEST_CASE("robust contrast sees percentiles by nearest rank rather than single pixels") {
   const PatchScoreOptions o = options(Heuristic::contrast, Form::robust, 10);
   CHECK(score(repeated({{100, 0}}), o) == 0);
   CHECK(score(repeated({{100, 200}}), o) == 0);
@@ -96,7 +96,7 @@ TEST_CASE("robust contrast sees percentiles by nearest rank, not single pixels")
   CHECK(score(repeated({{5, 40}, {95, 41}}), o) == doctest::Approx(1.0 / 97));
 }
 
-TEST_CASE("paper contrast of a black patch is 0, and one pixel saturates it") {
+TEST_CASE("paper contrast of a black patch is 0 and one pixel saturates it") {
   const PatchScoreOptions o = options(Heuristic::contrast, Form::paper, 4);
   CHECK(score(repeated({{16, 0}}), o) == 0);
   CHECK(score(repeated({{15, 0}, {1, 255}}), o) == doctest::Approx(1.0));
@@ -204,7 +204,7 @@ TEST_CASE("a draw depends on stream and image alone") {
   CHECK(drawn(w, 50, 3) == all);
 }
 
-TEST_CASE("the largest scores are taken, of equal ones the first") {
+TEST_CASE("the largest scores are taken and of equal ones the first") {
   CHECK(largest({1, 5, 3, 5, 5, 0}, 2) == Ids{1, 3});
   CHECK(largest({1, 5, 3, 5, 5, 0}, 4) == Ids{1, 2, 3, 4});
   CHECK(largest({0, 0, 0, 0}, 2) == Ids{0, 1});
@@ -222,7 +222,7 @@ TEST_CASE("the probability of filtering falls with the epoch as METHODS.md tabul
   CHECK(probability(D::ref_compound, 100) == doctest::Approx(1.6e-10).epsilon(3e-2));
 }
 
-TEST_CASE("as many batches are filtered as prob says, whatever the others do") {
+TEST_CASE("as many batches are filtered as prob says") {
   PatchSelection s = selection(4, 1);
   s.prob = 0.3;
   int filtered = 0;
@@ -255,7 +255,7 @@ TEST_CASE("a constant image gives a uniform choice and is counted") {
     }
 }
 
-TEST_CASE("kept patches are the normalised image's, bit for bit") {
+TEST_CASE("kept patches are the normalised image's bit for bit") {
   const Tensor pixels = noise(3, 24);
   const Normalizer normalize(kColours);
   const Tensor image = Tensor::empty(pixels.shape());

@@ -101,7 +101,7 @@ class WholeSequences final : public Observer {
 
 }  // namespace
 
-TEST_CASE("with every patch kept, logits and gradients are those without a filter, to the bit") {
+TEST_CASE("with every patch kept logits and gradients are bit for bit those without a filter") {
   for (const std::string& variant : kVariants) {
     INFO(variant);
     const Vit model(small(variant), 1);
@@ -174,7 +174,7 @@ TEST_CASE("dropping is not zeroing") {
   CHECK(difference > 1e-4);
 }
 
-TEST_CASE("positions that no image kept get a gradient of 0, the others one of their own") {
+TEST_CASE("positions that no image kept get a gradient of 0") {
   const Vit model(small(), 1);
   const std::vector<float> grad = pass(model, images(), some()).grads.at("pos_embed");
   const Tensor keep = some();

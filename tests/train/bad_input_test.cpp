@@ -142,12 +142,12 @@ TEST_CASE("a full disk ends a run with its path and leaves the last checkpoint")
   const TempFolder folder;
   const std::string run = folder / "run";
   const Arguments train = tiny_train(run, {"--set", "train.epochs=9", "--quiet"});
-  const Outcome first = hgtrain(train, {10000, "", ""});  // all but the weights fits
+  const Outcome first = hgtrain(train, {15000, "", ""});  // config and metrics fit, weights don't
   check_refused(first, 1, {run + "/model.safetensors", "File too large"});
   CHECK(files_in(run) == kEarlyFiles);
 
   const Outcome again =
-      hgtrain(train + Arguments{"--resume"}, {30000, "", ""});  // the state doesn't
+      hgtrain(train + Arguments{"--resume"}, {40000, "", ""});  // the state doesn't
   check_refused(again, 1, {run + "/state.safetensors", "File too large"});
   CHECK(!exists(run + "/state.safetensors"));
   CHECK(!exists(run + "/state.safetensors.tmp"));

@@ -287,8 +287,9 @@ TEST_CASE("built-in configurations are what they promise") {
   std::vector<std::string> names;
   for (const BuiltinConfig& builtin : builtin_configs()) names.emplace_back(builtin.name);
   CHECK(names == std::vector<std::string>{"cifar10", "deit-tiny", "fashion-mnist",
-                                          "paper-table2-12", "paper-table2-4", "paper-table2-8",
-                                          "shapes"});
+                                          "hugginggreen-224", "hugginggreen-cifar10",
+                                          "hugginggreen-fashion-mnist", "paper-table2-12",
+                                          "paper-table2-4", "paper-table2-8", "shapes"});
   for (const std::string& name : names) CHECK(load_config(name).run.name == name);
   const ModelConfig deit = load_config("deit-tiny").model;
   CHECK(deit.img_size == 224);
@@ -302,6 +303,19 @@ TEST_CASE("built-in configurations are what they promise") {
     CHECK(paper.train.batch_size == 512);
     CHECK(paper.model.dim_head == (n == 12 ? 64 : 64 / n));
   }
+  const Config green = load_config("hugginggreen-224");
+  CHECK(green.model.img_size == 224);
+  CHECK(green.model.patch_size == 16);
+  CHECK(green.model.emb_size == 64);
+  CHECK(green.model.depth == green.model.heads);
+  CHECK(green.model.attention == "gmm");
+  CHECK(green.select.heuristic == "contrast");
+  CHECK(green.select.top_k.of(196) == 138);
+  CHECK(green.select.prob == 0.5);
+  CHECK(green.select.prob_decay_rate == 5e-3);
+  CHECK(green.select.mode == "drop");
+  CHECK(green.train.batch_size == 512);
+  CHECK(green.train.learning_rate == 1e-3);
 }
 
 TEST_CASE("a written configuration reads back equal") {

@@ -135,7 +135,7 @@ TEST_CASE("on two threads a killed run ends with the same bits, too") {
   check_same_end(run, whole);
 }
 
-TEST_CASE("a run that selects patches ends with the same bits, killed or interrupted") {
+TEST_CASE("a run that selects patches ends with the same bits when killed or interrupted") {
   const TempFolder folder;
   const Arguments select =
       kLonger + Arguments{"--set", "select.heuristic=entropy", "--set", "select.top_k=11",

@@ -80,7 +80,7 @@ TEST_CASE("info counts the dropped models of appendix A to the last unit") {
   }
 }
 
-TEST_CASE("info shows scoring as a layer of its own, and what the filter saves") {
+TEST_CASE("info shows scoring as a layer of its own and what the filter saves") {
   const Json plain = info("deit-tiny", {}), dropped = info("deit-tiny", keeping("98"));
   const Json zeroed = info("deit-tiny", keeping("98") + set({"select.mode=zero"}));
   CHECK(!plain.contains("select"));
@@ -129,7 +129,7 @@ TEST_CASE("the paper's configurations are built in with its settings") {
   CHECK(info("hugginggreen-fashion-mnist", {})["select"]["kept"] == 35);
 }
 
-TEST_CASE("keeping every patch trains the unfiltered model, to the bit") {
+TEST_CASE("keeping every patch trains the unfiltered model bit for bit") {
   const TempFolder folder;
   train(folder / "plain", {});
   train(folder / "all", filter("16", "1.0"));
@@ -140,7 +140,7 @@ TEST_CASE("keeping every patch trains the unfiltered model, to the bit") {
   CHECK(timeless_metrics(folder / "all") == timeless_metrics(folder / "plain"));
 }
 
-TEST_CASE("a filter that never acts changes nothing, one that acts shortens sequences") {
+TEST_CASE("a filter that never acts changes nothing and one that acts shortens sequences") {
   const TempFolder folder;
   train(folder / "plain", {});
   train(folder / "never", filter("11", "0.0"));
@@ -172,7 +172,7 @@ TEST_CASE("a filter that never acts changes nothing, one that acts shortens sequ
   CHECK(summary(folder / "always")["select"]["unscored_images"] == 0);
 }
 
-TEST_CASE("a run's FLOPs are those of its steps, its evaluations and its scoring") {
+TEST_CASE("a run's FLOPs are those of its steps and evaluations and scoring") {
   const TempFolder folder;
   const Arguments common = set({"train.epochs=1", "select.prob_decay_rate=0"});
   train(folder / "plain", common);
@@ -193,7 +193,7 @@ TEST_CASE("a run's FLOPs are those of its steps, its evaluations and its scoring
         doctest::Approx(64.0 * static_cast<double>(image({}) - image(filter("11")))).epsilon(0.02));
 }
 
-TEST_CASE("evaluation takes all patches, or the best of them where asked") {
+TEST_CASE("evaluation takes all patches or the best of them where asked") {
   const TempFolder folder;
   const Arguments all = filter("5", "1.0", set({"train.epochs=1"}));
   train(folder / "all", all);
@@ -211,7 +211,7 @@ TEST_CASE("evaluation takes all patches, or the best of them where asked") {
   CHECK(loss(folder / "all") == std::stod(column(folder / "all", "test_loss")[0]));
 }
 
-TEST_CASE("every heuristic, form, decay and way of choosing trains") {
+TEST_CASE("every heuristic and form and decay and way of choosing trains") {
   const TempFolder folder;
   int runs = 0;
   const auto check = [&](const Arguments& more) {

@@ -165,9 +165,8 @@ int train_command(const TrainOptions& options) {
   vit_options(config);
   carbon_intensity_of(config.run);
   load_energy_profile(config.run.energy_profile);
-  usage_require(config.phases.size() == 1, "phase",
-                "{} phases are not available in this version; expected one", config.phases.size());
-  RunData data = open_both(config, config.phases[0].data);  // fails before a folder is made
+  check_phases(config);
+  PhaseData data = open_phases(config);  // fails before a folder is made
   const std::string folder = prepare_folder(options, config);
   keep_config(folder, config, options.resume);
   const bool fresh = options.resume && !std::filesystem::exists(folder + "/state.safetensors");

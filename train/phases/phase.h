@@ -1,0 +1,77 @@
+// One phase of a run. A run is a list of phases, each made from the weights that the one before it
+// left; the Trainer takes it through its epochs and keeps the files. A kind of phase is a class of
+// its own file; make_phase() knows them by name.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "train/checkpoint.h"
+#include "train/open_data.h"
+
+namespace hg {
+
+// What a phase is made of beside weights.
+struct PhaseSetting {
+  const Config& config;
+  std::size_t index;  // among config.phases
+  const RunData& data;
+  // Told what a loader's thread has worked on (LoaderOptions::on_work).
+  std::function<void(Split, std::int64_t start_ns, std::int64_t end_ns)> on_loading;
+
+  const PhaseConfig& phase() const { return config.phases[index]; }
+  LoaderOptions loading(Split split) const;
+  std::uint64_t seed() const;  // of shuffling, augmentation and dropout: every phase has its own
+};
+
+struct Scores {
+  double accuracy = 0, micro_f1 = 0, macro_f1 = 0;
+};
+
+struct StepReport {
+  std::int64_t images = 0;
+  double loss = 0;                   // mean over the images
+  std::int64_t tokens = 0;           // of all images
+  std::int64_t unscored_images = 0;  // whose patches were not chosen by score, for want of one
+  std::uint64_t data_flops = 0;      // done for them in the loader's thread
+};
+
+// What stands in the row of an epoch; none where the phase has no such figure.
+struct EpochReport {
+  std::optional<double> test_loss;
+  std::optional<Scores> scores;
+  std::uint64_t data_flops = 0;
+  std::string note;  // for the line of the epoch, beside the figures
+};
+
+class TrainingPhase {
+ public:
+  virtual ~TrainingPhase() = default;
+
+  virtual std::int64_t batches() const = 0;  // of an epoch; 0: the phase has no training steps
+  virtual std::int64_t steps() const = 0;    // of the optimizer so far, in this phase
+
+  // An epoch: started at batch `first`, then step() until it gives none, then finish_epoch().
+  virtual void start_epoch(std::int64_t epoch, std::int64_t first) = 0;
+  virtual std::optional<StepReport> step() = 0;
+  // Evaluates, asking `stop` now and then; none: it said yes.
+  virtual std::optional<EpochReport> finish_epoch(const std::function<bool()>& stop) = 0;
+
+  virtual ModelWeights weights() const = 0;  // for the checkpoint and the next phase
+  virtual NamedTensors moments() const = 0;
+  virtual void load_moments(const RunState& state) = 0;
+};
+
+// Epochs, and so rows of metrics.csv, of a phase; what has no training steps counts as one.
+std::int64_t epochs_of(const PhaseConfig& phase);
+
+// before: weights of the phase before; none at the beginning of a run. resumed: they are this
+// phase's own, out of a checkpoint.
+std::unique_ptr<TrainingPhase> make_phase(const PhaseSetting& setting, const Safetensors* before,
+                                          bool resumed);
+
+// Throws UsageError, naming the phase and key, for what no phase of this program can do.
+void check_phases(const Config& config);
+
+}  // namespace hg
