@@ -118,6 +118,10 @@ void Progress::line(std::string_view text) {
   std::fflush(out_);
 }
 
+void Progress::note(std::string_view text) {
+  if (mode_ == ProgressMode::bar) line(text);
+}
+
 void Progress::clear() {
   if (!bar_shown_) return;
   std::fputs("\r\x1b[K", out_);

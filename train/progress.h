@@ -44,6 +44,7 @@ class Progress {
   // `fields` is asked only when a bar is drawn.
   void step(std::int64_t images, double loss, const std::function<ProgressFields()>& fields = {});
   void line(std::string_view text);  // a line that stays, such as the result of an epoch
+  void note(std::string_view text);  // a line that stays, where there is a bar
 
  private:
   void clear();

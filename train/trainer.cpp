@@ -193,7 +193,7 @@ bool Trainer::train_epoch(Progress& progress) {
     position_.batch += 1;
     position_.epoch_seconds = before + elapsed;
     position_.seconds = run_before + elapsed;
-    if (!position_.forecast.made()) foretell_energy();
+    if (!position_.forecast.made()) foretell_energy(progress);
     progress.step(step->images, step->loss, [this] { return energy_fields(); });
     if (must_stop()) return false;
   }
@@ -201,7 +201,7 @@ bool Trainer::train_epoch(Progress& progress) {
 }
 
 // Made once, early in the first epoch. Of a run of one phase: others may cost anything.
-void Trainer::foretell_energy() {
+void Trainer::foretell_energy(Progress& progress) {
   if (config_.phases.size() > 1) return;
   const double now = energy::to_joules(energy_->cut()).value;
   step_joules_.push_back(now - last_joules_);
@@ -215,16 +215,21 @@ void Trainer::foretell_energy() {
       foretell(step_joules_, {now, static_cast<double>(batches * epochs - phase_->steps()),
                               static_cast<double>(epochs - position_.epoch) * evaluation});
   position_.forecast.step = phase_->steps();
+  const Forecast& f = position_.forecast;
+  progress.note(fmt::format("the whole run is predicted to take {} ({} to {})",
+                            with_prefix(f.energy_j, "J"), with_prefix(f.low_j, "J"),
+                            with_prefix(f.high_j, "J")));
 }
 
 ProgressFields Trainer::energy_fields() const {
   const energy::MicroJoules total = energy_->total();
-  std::string joules = with_prefix(energy::to_joules(total).value, "J");
+  ProgressFields fields{with_prefix(energy_->power().value, "W"),
+                        with_prefix(energy::to_joules(total).value, "J"),
+                        with_prefix(energy_->co2(total).value, "g CO2")};
   if (const Forecast& f = position_.forecast; f.made())
-    joules += fmt::format(" of {} ({} to {})", with_prefix(f.energy_j, "J"),
-                          with_prefix(f.low_j, "J"), with_prefix(f.high_j, "J"));
-  return {with_prefix(energy_->power().value, "W"), joules,
-          with_prefix(energy_->co2(total).value, "g CO2")};
+    fields.push_back(fmt::format("predicted {} ({} to {})", with_prefix(f.energy_j, "J"),
+                                 with_prefix(f.low_j, "J"), with_prefix(f.high_j, "J")));
+  return fields;
 }
 
 bool Trainer::finish_epoch(Progress& progress) {

@@ -49,7 +49,7 @@ class Trainer {
   bool finish_epoch(Progress& progress);  // the same, in the middle of evaluation
   bool must_stop();                       // a signal came or the budget is used up
   bool over_budget();
-  void foretell_energy();
+  void foretell_energy(Progress& progress);
   ProgressFields energy_fields() const;
   void save();
 

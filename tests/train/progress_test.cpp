@@ -153,4 +153,11 @@ TEST_CASE("text helpers") {
   CHECK(words(" a  bc ") == std::vector<std::string_view>{"a", "bc"});
 }
 
+TEST_CASE("a note stays on a terminal and is shown nowhere else") {
+  const auto noting = [](Progress& progress) { progress.note("predicted: 3 J"); };
+  CHECK(shown(ProgressMode::bar, noting).find("predicted: 3 J\n") != std::string::npos);
+  CHECK(shown(ProgressMode::plain, noting) == "");
+  CHECK(shown(ProgressMode::quiet, noting) == "");
+}
+
 }  // namespace hg::testing
