@@ -8,7 +8,7 @@
 #include "tensor/run.h"
 #include "train/commands/commands.h"
 #include "train/loss.h"
-#include "train/model.h"
+#include "train/phases/prune.h"
 
 namespace hg {
 namespace {
@@ -112,9 +112,12 @@ void print_table(const nn::Vit& model, const CostTable& table, const Row& total)
 
 }  // namespace
 
-int info_command(const ModelOptions& options) {
+int info_command(const InfoOptions& options) {
   const Config config = options.load();
-  const nn::Vit model(vit_options(config), 0, true);
+  const nn::Vit model(options.weights.empty()
+                          ? options_to_measure(config)
+                          : vit_options(config, read_safetensors(options.weights), options.weights),
+                      0, true);
   const CostTable table = count_one_image(model, config);
   Row total{"total", "", model.parameters().count(), {}, {}};
   Json layers = Json::array();
