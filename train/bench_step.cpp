@@ -1,7 +1,7 @@
 #include "train/bench_step.h"
 
 #include "tensor/random.h"
-#include "train/model.h"
+#include "train/phases/prune.h"
 #include "train/selection.h"
 
 namespace hg {
@@ -42,7 +42,7 @@ StepInput random_batch(const Config& config) {
 }  // namespace
 
 BenchStep::BenchStep(const Config& config)
-    : model_(vit_options(config), static_cast<std::uint64_t>(config.run.seed)),
+    : model_(options_to_measure(config), static_cast<std::uint64_t>(config.run.seed)),
       optimizer_(model_, config.phases[0].train),
       input_(random_batch(config)) {}
 

@@ -17,7 +17,7 @@ struct Commands {
   TrainOptions train;
   EvalOptions eval;
   PredictOptions predict;
-  ModelOptions info;
+  InfoOptions info;
   ForwardOptions forward;
   BenchOptions bench;
   ReportOptions report;
@@ -32,6 +32,7 @@ struct Commands {
         app.add_subcommand("info", "Parameters, FLOPs and bytes per layer, for one image");
     add_config(*i, info);
     add_json(*i, info);
+    i->add_option("--weights", info.weights, "model file, whose pruned pairs are not counted");
     i->callback([this] { chosen = [this] { return info_command(info); }; });
     add_forward(*app.add_subcommand("forward", "Logits, loss and gradients of given weights"));
     add_bench(*app.add_subcommand("bench", "Time of a training step on random data"));

@@ -40,7 +40,10 @@ struct PredictOptions : ModelOptions {
 };
 int predict_command(const PredictOptions& options);
 
-int info_command(const ModelOptions& options);
+struct InfoOptions : ModelOptions {
+  std::string weights;  // a model file whose masks count; empty: none
+};
+int info_command(const InfoOptions& options);
 
 struct ForwardOptions : ModelOptions {
   std::string weights, input, output;

@@ -8,7 +8,7 @@
 #include "tensor/run.h"
 #include "train/commands/commands.h"
 #include "train/loss.h"
-#include "train/model.h"
+#include "train/phases/prune.h"
 #include "train/selection.h"
 
 namespace hg {
@@ -193,9 +193,12 @@ void print_table(const CostTable& table, const Row& total) {
 
 }  // namespace
 
-int info_command(const ModelOptions& options) {
+int info_command(const InfoOptions& options) {
   const Config config = options.load();
-  const nn::Vit model(vit_options(config), 0, true);
+  const nn::Vit model(options.weights.empty()
+                          ? options_to_measure(config)
+                          : vit_options(config, read_safetensors(options.weights), options.weights),
+                      0, true);
   const auto selection = patch_selection(config, Split::train);
   const CostTable table = count_one_image(model, config, selection);
   const Row total = total_of(table);

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tensor/random.h"
+
 namespace hg {
 namespace {
 
@@ -57,6 +59,26 @@ nn::PruneOptions prune_options(const PhaseConfig& phase) {
   o.protect_cls = phase.protect_cls;
   o.block = phase.block;
   return o;
+}
+
+nn::VitOptions options_to_measure(const Config& config) {
+  nn::VitOptions options = vit_options(config);
+  if (config.model.attention != "fiak_pruned") return options;
+  for (const PhaseConfig& phase : config.phases) {
+    if (phase.kind != "prune") continue;
+    const std::int64_t tokens = options.patches() + 1;
+    std::vector<Tensor> priors;
+    RandomStream stream(static_cast<std::uint64_t>(config.run.seed), "priors");
+    for (std::int64_t l = 0; l < options.depth; ++l) {
+      priors.push_back(Tensor::empty(phase.method == "keys"
+                                         ? Shape{options.heads, tokens}
+                                         : Shape{options.heads, tokens, tokens}));
+      fill_uniform(priors.back(), stream, 0, 1);
+    }
+    options.supports = nn::prune(priors, prune_options(phase)).supports;
+    return options;
+  }
+  return options;
 }
 
 PrunePhase::PrunePhase(const PhaseSetting& s, const Safetensors* before, bool resumed)

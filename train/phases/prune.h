@@ -31,4 +31,8 @@ class PrunePhase final : public TrainingPhase {
 
 nn::PruneOptions prune_options(const PhaseConfig& phase);
 
+// A configuration's model, to be counted or timed without weights. With model.attention =
+// "fiak_pruned" and a phase that prunes, random priors, pruned as it says, stand for learned ones.
+nn::VitOptions options_to_measure(const Config& config);
+
 }  // namespace hg
