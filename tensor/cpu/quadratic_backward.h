@@ -14,8 +14,9 @@ struct QuadraticBackward {
   QuadraticCall<T> call;
   TokenHeads<T> o, grad_o, dq, dv, dk[QuadraticOptions::kMostComponents];
   const T* lse;
-  const T* grad_lse;  // or null
-  T* grad_prior;      // of the whole table, where priors depend on the query, or null
+  const T* grad_lse;              // or null
+  T* grad_prior;                  // of the whole table, where priors depend on the query, or null
+  const T *spread, *grad_spread;  // or null
 
   // Buffers of one (image, head).
   struct Work {
@@ -91,10 +92,16 @@ struct QuadraticBackward {
       multiply(s.m, g, work.mask);
     }
     const T query = call.half_query_norm(b, h, i);
+    const bool sparse = call.o.map == Map::sparsemax || call.o.map == Map::entmax15;
+    T shared = sparse ? T{0} : delta(b, h, i);
+    if (grad_spread) {
+      weights_of(at, call.visible(i), prior, query, scores, a, work.line);
+      shared += add_spread(spread[at], grad_spread[at], a, g);
+    }
     if (call.o.map == Map::softmax)
-      softmax_row(b, h, i, prior, query, scores, g, a, work);
+      softmax_row(b, h, i, prior, query, shared, scores, g, a, work);
     else if (call.o.map == Map::best)
-      best_row(lse[at], delta(b, h, i), query, scores, g, a);
+      best_row(lse[at], shared, query, scores, g, a);
     else
       sparse_row(lse[at], scores, g, a);
     if (dropping) multiply(s.m, a, work.mask);
@@ -109,23 +116,74 @@ struct QuadraticBackward {
     return grad_lse ? dot - grad_lse[(b * call.s.heads + h) * call.s.n + i] : dot;
   }
 
-  void softmax_row(std::int64_t b, std::int64_t h, std::int64_t i, const PriorRow<T>& prior,
-                   T query, T* scores, const T* g, T* a, const Work& work) const {
-    const QuadraticSizes& s = call.s;
-    const std::int64_t visible = call.visible(i);
-    T statistic = lse[(b * s.heads + h) * s.n + i];
+  // exp(logit - lse) of component r, without the prior.
+  void exponentiate(std::int64_t at, std::int64_t visible, const PriorRow<T>& prior, T query,
+                    std::int64_t r, const T* scores, T* part) const {
+    T statistic = lse[at];
     if (call.o.likelihood) statistic -= std::log(prior.largest);
-    const P shared = ei::pset1<P>(delta(b, h, i));
+    const P scale = ei::pset1<P>(call.scale[r]);
+    const P shift = ei::pset1<P>(-(statistic + call.scale[r] * query));
+    const auto weight = [&](auto x) { return vexp(ei::pmadd(x, scale, shift)); };
+    map(visible, part, weight, scores);
+    std::fill(part + visible, part + call.s.m, T{0});
+    if (prior.weights && prior.has_zeros) clear_hidden(prior.weights + r * call.s.m, part);
+  }
+
+  // The weights of a query, its scores left as they are.
+  void weights_of(std::int64_t at, std::int64_t visible, const PriorRow<T>& prior, T query,
+                  const T* scores, T* a, T* line) const {
+    const std::int64_t m = call.s.m;
+    if (call.o.map == Map::best) {
+      QuadraticForward<T>::best_logits(call, query, scores, a);
+      const P shift = ei::pset1<P>(lse[at]);
+      return map(
+          m, a, [&](auto x) { return vexp(ei::psub(x, shift)); }, static_cast<const T*>(a));
+    }
+    if (call.o.map != Map::softmax) {
+      const P scale = ei::pset1<P>(call.scale[0]);
+      map(
+          m, line, [&](auto x) { return ei::pmul(x, scale); }, scores);
+      if (call.o.map == Map::sparsemax) return sparsemax_weights(m, lse[at], line, a);
+      entmax15_roots(m, lse[at], line, line);
+      return map(
+          m, a, [](auto x) { return ei::pmul(x, x); }, static_cast<const T*>(line));
+    }
+    for (std::int64_t r = 0; r < call.s.components; ++r) {
+      T* const part = r == 0 ? a : line;
+      exponentiate(at, visible, prior, query, r, scores + r * m, part);
+      if (prior.weights) multiply(m, part, prior.weights + r * m);
+      if (r > 0) add(m, a, part);
+    }
+  }
+
+  // g += e df(a) of f the entropy, - sum a ln a, or the sum of squares; returns e sum a df(a).
+  T add_spread(T value, T e, const T* a, T* g) const {
+    if (call.o.spread == QuadraticOptions::Spread::entropy) {
+      const P factor = ei::pset1<P>(-e), one = splat<P>(1.0);
+      map(
+          call.s.m, g,
+          [&](auto y, auto w) { return ei::pmadd(factor, ei::padd(log_or_zero(w), one), y); },
+          static_cast<const T*>(g), a);
+      return e * (value - 1);
+    }
+    const P factor = ei::pset1<P>(2 * e);
+    map(
+        call.s.m, g, [&](auto y, auto w) { return ei::pmadd(factor, w, y); },
+        static_cast<const T*>(g), a);
+    return 2 * e * value;
+  }
+
+  void softmax_row(std::int64_t b, std::int64_t h, std::int64_t i, const PriorRow<T>& prior,
+                   T query, T delta, T* scores, const T* g, T* a, const Work& work) const {
+    const QuadraticSizes& s = call.s;
+    const std::int64_t at = (b * s.heads + h) * s.n + i;
+    const P shared = ei::pset1<P>(delta);
     for (std::int64_t r = 0; r < s.components; ++r) {
       T* const part = scores + r * s.m;
       const P scale = ei::pset1<P>(call.scale[r]);
-      const P shift = ei::pset1<P>(-(statistic + call.scale[r] * query));
-      const auto weight = [&](auto x) { return vexp(ei::pmadd(x, scale, shift)); };
-      map(visible, part, weight, part);
-      std::fill(part + visible, part + s.m, T{0});
+      exponentiate(at, call.visible(i), prior, query, r, part, part);
       if (prior.weights) {
         const T* const w = prior.weights + r * s.m;
-        if (prior.has_zeros) clear_hidden(w, part);
         if (work.prior_sums)
           add_prior_sums(prior.largest, shared, part, g, work.prior_sums + r * s.m);
         if (grad_prior) add_prior_row(b, h, i, r, prior.largest, shared, part, g, work.line);

@@ -73,6 +73,13 @@ struct PriorTable {
   }
 };
 
+// ln x, and 0 for 0: x ln x is then 0 there.
+template <class P>
+EIGEN_ALWAYS_INLINE P log_or_zero(P x) {
+  const auto positive = ei::pcmp_lt(splat<P>(0.0), x);
+  return ei::pselect(positive, vlog(ei::pselect(positive, x, splat<P>(1.0))), splat<P>(0.0));
+}
+
 // Priors of one row of scores, divided by the largest: a row may be rescaled, and equal priors
 // become 1, which leaves every bit of softmax as it is.
 template <class T>

@@ -15,6 +15,7 @@ struct QuadraticForward {
   TokenHeads<T> out;
   T* lse;
   T* responsibilities;  // or null
+  T* spread;            // or null
 
   // Buffers of one (image, head).
   struct Work {
@@ -84,11 +85,28 @@ struct QuadraticForward {
     } else {
       sparse(row, statistic);
     }
+    if (spread) spread[(b * s.heads + h) * s.n + i] = spread_of(sum, row);
     if (call.o.dropout > 0)
       drop(DropRule{call.o.key, call.o.dropout},
            call.o.first + static_cast<std::uint64_t>(((b * s.heads + h) * s.n + i) * s.m), s.m, row,
            row);
     return sum;
+  }
+
+  // Of weights a = x / sum: - sum a ln a = ln sum - (sum x ln x) / sum, and so on.
+  T spread_of(T sum, const T* x) const {
+    using Spread = QuadraticOptions::Spread;
+    const std::int64_t m = call.s.m;
+    if (call.o.spread == Spread::entropy)
+      return std::log(sum) - row_sum(
+                                 m, [](auto e) { return ei::pmul(e, log_or_zero(e)); }, x) /
+                                 sum;
+    if (call.o.spread == Spread::squares)
+      return row_sum(
+                 m, [](auto e) { return ei::pmul(e, e); }, x) /
+             (sum * sum);
+    const T small = sum * static_cast<T>(QuadraticOptions::kSmall) / static_cast<T>(m);
+    return static_cast<T>(std::count_if(x, x + m, [&](T e) { return e < small; }));
   }
 
   T exponentiate(std::int64_t visible, const PriorRow<T>& prior, T query, T* row,

@@ -26,6 +26,7 @@ namespace {
 using Map = QuadraticOptions::Map;
 using Prior = QuadraticOptions::Prior;
 using Score = QuadraticOptions::Score;
+using Spread = QuadraticOptions::Spread;
 
 bool is_sparse(const QuadraticOptions& o) {
   return o.map == Map::sparsemax || o.map == Map::entmax15;
@@ -75,6 +76,9 @@ void check_options(const Op& op, const QuadraticOptions& o) {
           op.name(), "sparse maps take one component and dot scores");
   require(o.map == Map::softmax || (o.prior == Prior::none && !o.causal && !o.responsibilities),
           op.name(), "priors, causal masks and responsibilities need softmax");
+  require(o.spread == QuadraticOptions::Spread::none || !o.causal ||
+              o.spread != QuadraticOptions::Spread::small,
+          op.name(), "small weights are not counted under a causal mask");
   require(!is_sparse(o) || !o.likelihood, op.name(), "sparse maps have no likelihood");
   require(!o.ids || o.prior != Prior::none, op.name(), "ids without a prior");
 }
@@ -144,6 +148,19 @@ std::uint64_t prior_bytes(const QuadraticOptions& o, In in) {
 // Work on one weight beyond its score: see the reference.
 std::uint64_t weight_flops(const QuadraticOptions& o, const Counts& c) {
   std::uint64_t flops = o.dropout > 0 ? c.pairs() : 0;
+  switch (o.spread) {
+    case Spread::none:
+      break;
+    case Spread::entropy:  // ln, multiply, add
+      flops += 3 * c.pairs();
+      break;
+    case Spread::squares:
+      flops += 2 * c.pairs();
+      break;
+    case Spread::small:
+      flops += c.pairs();
+      break;
+  }
   switch (o.map) {
     case Map::softmax:  // max, subtract, exp, add; the sum over components, divide; clip, multiply
       flops += 5 * c.r * c.seen;
@@ -163,6 +180,25 @@ std::uint64_t weight_flops(const QuadraticOptions& o, const Counts& c) {
       break;
   }
   return flops;
+}
+
+// The weights once more, and what the spread adds to their gradients.
+std::uint64_t spread_flops(const QuadraticOptions& o, const Counts& c) {
+  if (!o.spread_gradient()) return 0;
+  const std::uint64_t added = (o.spread == Spread::entropy ? 4 : 2) * c.pairs();
+  switch (o.map) {
+    case Map::softmax: {  // exp(scale s - lse) 3, clip, multiply; the sum over components
+      const std::uint64_t prior = o.prior == Prior::none ? 0 : o.prior == Prior::clipped ? 2 : 1;
+      return added + ((3 + prior) * c.r + c.r - 1) * c.seen;
+    }
+    case Map::best:  // logits, their max; exp(l - lse) 2
+      return added + (c.r * (c.query_norm ? 2 : 1) + c.r - 1 + 2) * c.pairs();
+    case Map::sparsemax:  // scale; subtract, max
+      return added + 3 * c.pairs();
+    case Map::entmax15:  // scale; halve, subtract, max; square
+      return added + 5 * c.pairs();
+  }
+  return added;
 }
 
 std::uint64_t backward_weight_flops(const QuadraticOptions& o, const Counts& c, bool wants_prior) {
@@ -265,6 +301,29 @@ std::vector<QuadraticSample> quadratic_samples() {
       {O{.heads = 2, .dropout = 0.3, .key = kKey, .first = 7}, {2, 9, 9, 4}},
       {O{.heads = 1, .map = Map::entmax15, .dropout = 0.5, .key = kKey}, {1, 6, 6, 4}},
       {O{.heads = 2}, {0, 3, 3, 4}},
+      {O{.heads = 2, .spread = Spread::entropy}, {2, 7, 7, 4}},
+      {O{.heads = 2, .spread = Spread::entropy, .causal = true}, {1, 6, 6, 3}},
+      {O{.heads = 2, .spread = Spread::squares, .dropout = 0.3, .key = kKey}, {1, 6, 6, 3}},
+      {O{.heads = 2, .spread = Spread::small}, {1, 6, 6, 3}},
+      {O{.heads = 2,
+         .extra_keys = 1,
+         .score = Score::rbf,
+         .prior = Prior::plain,
+         .likelihood = true,
+         .responsibilities = true,
+         .spread = Spread::entropy},
+       {2, 5, 5, 3, {2, 1, 5, 2}}},
+      {O{.heads = 2, .prior = Prior::clipped, .spread = Spread::squares},
+       {2, 6, 6, 3, {2, 6, 6, 1}}},
+      {O{.heads = 1,
+         .extra_keys = 1,
+         .score = Score::rbf,
+         .map = Map::best,
+         .variance = {1, 0.5},
+         .spread = Spread::entropy},
+       {1, 5, 5, 3}},
+      {O{.heads = 2, .map = Map::sparsemax, .spread = Spread::squares}, {1, 6, 6, 4}},
+      {O{.heads = 2, .map = Map::entmax15, .spread = Spread::squares}, {1, 6, 6, 4}},
   };
 }
 
@@ -274,11 +333,14 @@ TensorSpecs QuadraticAttention::infer(In in) const {
   check_operands(*this, options, in);
   const cpu::QuadraticSizes s(options, in);
   TensorSpec out = in[0].spec(), lse = in[0].spec(), shares = in[0].spec();
+  TensorSpecs specs;
   out.shape = {s.batch, s.n, s.heads * s.d};
   lse.shape = {s.batch, s.heads, s.n};
   shares.shape = {s.batch, s.heads, s.m, s.components};
-  if (options.responsibilities) return {out, lse, shares};
-  return {out, lse};
+  specs = {out, lse};
+  if (options.responsibilities) specs.push_back(shares);
+  if (options.spread != Spread::none) specs.push_back(lse);
+  return specs;
 }
 
 // qk: scale 1, bias 1, |q|^2 1 per score; norms 2 per element
@@ -304,7 +366,10 @@ void QuadraticAttention::cpu(In in, Out out) const {
   dispatch_float(out[0].dtype(), name(), [&]<class T>() {
     const cpu::QuadraticForward<T> forward{
         cpu::QuadraticCall<T>(options, in), cpu::token_heads<T>(out[0], options.heads),
-        out[1].data<T>(), options.responsibilities ? out[2].data<T>() : nullptr};
+        out[1].data<T>(), options.responsibilities ? out[2].data<T>() : nullptr,
+        options.spread != Spread::none
+            ? out[static_cast<std::size_t>(options.spread_output())].data<T>()
+            : nullptr};
     cpu::parallel_for(s.batch * s.heads * pieces, 1, [&](std::int64_t task, std::int64_t) {
       const std::int64_t head = task / pieces, first = task % pieces * rows;
       forward(head / s.heads, head % s.heads, first, std::min(first + rows, s.n));
@@ -315,6 +380,10 @@ void QuadraticAttention::cpu(In in, Out out) const {
 Tensors QuadraticAttention::grad(const GradArgs& args) const {
   Tensors inputs{args.grad_or_zeros(0), args.out[0], args.out[1]};
   if (options.likelihood) inputs.push_back(args.grad_or_zeros(1));
+  if (options.spread_gradient()) {
+    inputs.push_back(args.out[static_cast<std::size_t>(options.spread_output())]);
+    inputs.push_back(args.grad_or_zeros(options.spread_output()));
+  }
   inputs.insert(inputs.end(), args.in.begin(), args.in.end());
   const bool wants_prior = options.prior != Prior::none && args.needs(options.prior_input());
   Tensors grads = run(QuadraticAttentionBackward(options, wants_prior), inputs);
@@ -355,7 +424,7 @@ CostParts QuadraticAttentionBackward::cost(In in, In out) const {
   if (options.score == Score::rbf) scores += 4 * columns + c.r * c.pairs();
   if (c.query_norm) scores += 4 * rows + c.r * c.pairs();
   const Tensor* const prior = wants_prior ? &out[out.size() - 1] : nullptr;
-  std::uint64_t weights = backward_weight_flops(options, c, wants_prior);
+  std::uint64_t weights = backward_weight_flops(options, c, wants_prior) + spread_flops(options, c);
   if (prior && prior->dim(1) == 1) weights += c.r * c.heads * c.m;
   if (prior && options.prior == Prior::clipped) weights += count(*prior);
   const std::uint64_t unread = is_sparse(options) ? in[1].bytes() : 0;
@@ -385,7 +454,14 @@ void QuadraticAttentionBackward::cpu(In in, Out out) const {
                                        {},
                                        in[2].data<T>(),
                                        options.likelihood ? in[3].data<T>() : nullptr,
+                                       nullptr,
+                                       nullptr,
                                        nullptr};
+    if (options.spread_gradient()) {
+      const auto at = static_cast<std::size_t>(spread_input());
+      backward.spread = in[at].data<T>();
+      backward.grad_spread = in[at + 1].data<T>();
+    }
     for (int r = 0; r < s.components; ++r) backward.dk[r] = cpu::key_operand<T>(options, out, r);
     if (options.replace_keys) std::fill_n(out[0].data<T>(), out[0].numel(), T{0});
     if (options.replace_keys && options.apart) std::fill_n(out[1].data<T>(), out[1].numel(), T{0});
@@ -419,6 +495,10 @@ Samples QuadraticAttentionBackward::samples() {
     std::vector<S> inputs{out, out,
                           is_sparse(o) ? S::uniform(rows, -1, -0.5) : S::uniform(rows, 2, 3)};
     if (o.likelihood) inputs.push_back(S::uniform(rows));
+    if (o.spread_gradient()) {
+      inputs.push_back(S::uniform(rows, 0.5, 1));
+      inputs.push_back(S::uniform(rows));
+    }
     for (const S& input : sample_inputs(o, at)) inputs.push_back(input);
     const bool wants_prior = o.prior != Prior::none && !o.responsibilities;
     all.push_back(sample(QuadraticAttentionBackward(o, wants_prior), inputs, 1e-5));

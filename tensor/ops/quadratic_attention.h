@@ -21,6 +21,10 @@ struct QuadraticOptions {
   enum class Map { softmax, best, sparsemax, entmax15 };
   // Weights are multiplied by the prior, as it is (>= 0) or clipped to min(|prior|, 1).
   enum class Prior { none, plain, clipped };
+  // What the last output says of a query's weights, before dropout: their entropy, the sum of their
+  // squares (both with a gradient), or how many are below kSmall / keys.
+  enum class Spread { none, entropy, squares, small };
+  static constexpr double kSmall = 1e-3;
   static constexpr int kMostComponents = 16;
 
   std::int64_t heads = 1;
@@ -35,13 +39,16 @@ struct QuadraticOptions {
   bool norm_const = false;                         // logits have - D/2 ln s2_r
   bool likelihood = false;        // lse has the whole logits, |q|^2 too, and a gradient
   bool responsibilities = false;  // third output: sum over i of component r's share in pair (i, j)
-  bool causal = false;            // query i sees keys 0..i
-  double dropout = 0;             // of weights, with draws of stream `key` from `first` on
+  Spread spread = Spread::none;
+  bool causal = false;  // query i sees keys 0..i
+  double dropout = 0;   // of weights, with draws of stream `key` from `first` on
   std::uint64_t key = 0, first = 0;
 
   int components() const { return extra_keys + (replace_keys ? 0 : 1); }
   int base_inputs() const { return apart ? 3 : 1; }
   int prior_input() const { return base_inputs() + extra_keys; }
+  bool spread_gradient() const { return spread == Spread::entropy || spread == Spread::squares; }
+  int spread_output() const { return responsibilities ? 3 : 2; }
   int inputs() const { return prior_input() + (prior != Prior::none) + ids; }
   double variance_of(int component, std::int64_t width) const;
   // Whether |q|^2 is part of the logits; where it cancels it is left out.
@@ -55,21 +62,26 @@ class QuadraticAttention final : public OpOf<QuadraticAttention> {
   explicit QuadraticAttention(const QuadraticOptions& options) : options(options) {}
 
   std::string_view name() const override { return "quadratic_attention"; }
-  // o [B, N, H D]; lse [B, H, N], for sparse maps the threshold; responsibilities [B, H, M, R]
+  // o [B, N, H D]; lse [B, H, N], for sparse maps the threshold; responsibilities [B, H, M, R];
+  // spread [B, H, N]
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;  // parts: qk, weights, av
   void cpu(In in, Out out) const override;
   Tensors grad(const GradArgs& args) const override;
   Indices auxiliary_outputs() const override {
-    return options.likelihood ? Indices{2} : Indices{1, 2};
+    Indices kept;
+    if (!options.likelihood) kept.bits |= Indices{1}.bits;
+    if (options.responsibilities) kept.bits |= Indices{2}.bits;
+    if (!options.spread_gradient()) kept.bits |= Indices{2, 3}.bits;
+    return kept;
   }
   static Samples samples();
 
   const QuadraticOptions options;
 };
 
-// inputs do, o, lse, dlse if there is a likelihood, then the forward's inputs; outputs their
-// gradients (ids left out, the prior's only if wanted)
+// inputs do, o, lse, dlse if there is a likelihood, spread and dspread if that has a gradient, then
+// the forward's inputs; outputs their gradients (ids left out, the prior's only if wanted)
 class QuadraticAttentionBackward final : public NonDifferentiable<QuadraticAttentionBackward> {
  public:
   static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
@@ -82,14 +94,17 @@ class QuadraticAttentionBackward final : public NonDifferentiable<QuadraticAtten
   void cpu(In in, Out out) const override;
   static Samples samples();
 
-  int before() const { return options.likelihood ? 4 : 3; }  // inputs before the forward's
+  int spread_input() const { return options.likelihood ? 4 : 3; }
+  int before() const {  // inputs before the forward's
+    return spread_input() + (options.spread_gradient() ? 2 : 0);
+  }
   const QuadraticOptions options;
   const bool wants_prior;
 };
 
 }  // namespace ops
 
-// Inputs as above; the result is o, lse and, if asked for, responsibilities.
+// Inputs as above; the result is o, lse and, if asked for, responsibilities and spread.
 Tensors quadratic_attention(const QuadraticOptions& options, In in);
 
 }  // namespace hg

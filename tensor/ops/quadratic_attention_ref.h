@@ -170,6 +170,9 @@ struct Reference<ops::QuadraticAttention> {
         (void)(T(0) < T(1));  // the sort
       a = x.o.map == Map::sparsemax ? sparsemax(logits, statistic) : entmax15(logits, statistic);
     }
+    if (x.o.spread != QuadraticOptions::Spread::none)
+      out[static_cast<std::size_t>(x.o.spread_output())][(b * x.o.heads + h) * x.n + i] =
+          spread(x.o, a);
     if (x.o.dropout > 0)
       for (std::int64_t j = 0; j < x.m; ++j) a[j] = a[j] * x.kept(b, h, i, j);
     ref::part("av");
@@ -178,6 +181,21 @@ struct Reference<ops::QuadraticAttention> {
       for (std::int64_t j = 0; j < x.m; ++j) ref::mac(o, a[j], x.element(2, b, h, j, c));
       out[0][(b * x.n + i) * x.width + h * x.d + c] = o;
     }
+  }
+
+  template <class T>
+  static T spread(const QuadraticOptions& o, const std::vector<T>& a) {
+    using Spread = QuadraticOptions::Spread;
+    T sum(0);
+    for (const T& w : a) {
+      if (o.spread == Spread::entropy)
+        sum -= w * ref::log(T(double(w) > 0 ? double(w) : 1));
+      else if (o.spread == Spread::squares)
+        sum += w * w;
+      else if (w < T(QuadraticOptions::kSmall / static_cast<double>(a.size())))
+        sum = T(double(sum) + 1);
+    }
+    return sum;
   }
 
   // a_ij = sum_r p_ijr e^l_ijr / (the sum over j and r)
@@ -380,6 +398,7 @@ struct Reference<ops::QuadraticAttentionBackward> {
     if (x.o.dropout > 0)
       for (std::int64_t j = 0; j < x.m; ++j) g[j] = g[j] * x.kept(b, h, i, j);
     std::vector<T> ds(static_cast<std::size_t>(x.components * x.m), T(0));
+    const T more = x.o.spread_gradient() ? spread(call, b, h, i, scores, norm, g) : T(0);
     if (x.sparse()) {
       sparse(call, b, h, i, scores, g, a, ds);
     } else {
@@ -387,6 +406,7 @@ struct Reference<ops::QuadraticAttentionBackward> {
       for (std::int64_t c = 0; c < x.d; ++c)
         delta += call.row(0, b, h, i, c) * call.row(1, b, h, i, c);
       if (x.o.likelihood) delta = T(double(delta) - double(call.statistic(3, b, h, i)));
+      delta = T(double(delta) + double(more));
       if (x.o.map == QuadraticOptions::Map::best)
         best(call, b, h, i, scores, norm, delta, g, a, ds);
       else
@@ -402,6 +422,67 @@ struct Reference<ops::QuadraticAttentionBackward> {
     for (const T& s : ds) sum += s;
     for (std::int64_t c = 0; c < x.d; ++c)
       call.grad(0, b, h, i, c) -= sum * x.element(0, b, h, i, c);
+  }
+
+  // g += e df/da of f the entropy or the sum of squares of the weights; returns e sum a df/da, by
+  // the value of f that was given.
+  template <class T>
+  static T spread(Call<T>& call, std::int64_t b, std::int64_t h, std::int64_t i,
+                  const std::vector<T>& scores, const T& norm, std::vector<T>& g) {
+    QuadraticReference<T>& x = call.x;
+    const bool entropy = x.o.spread == QuadraticOptions::Spread::entropy;
+    const std::size_t first = x.o.likelihood ? 4 : 3;
+    const double value = double(call.statistic(first, b, h, i));
+    const T e = call.statistic(first + 1, b, h, i);
+    const std::vector<T> a = weights(call, b, h, i, scores, norm);
+    for (std::int64_t j = 0; j < x.m; ++j) {
+      if (entropy)
+        g[j] = g[j] - e * (ref::log(T(double(a[j]) > 0 ? double(a[j]) : 1)) + T(1));
+      else
+        g[j] = g[j] + T(2 * double(e)) * a[j];
+    }
+    return T(double(e) * (entropy ? value - 1 : 2 * value));
+  }
+
+  template <class T>
+  static std::vector<T> weights(Call<T>& call, std::int64_t b, std::int64_t h, std::int64_t i,
+                                const std::vector<T>& scores, const T& norm) {
+    using Map = QuadraticOptions::Map;
+    QuadraticReference<T>& x = call.x;
+    const bool prior = x.o.prior != QuadraticOptions::Prior::none;
+    const double given = double(call.statistic(2, b, h, i));
+    std::vector<T> a(static_cast<std::size_t>(x.m), T(0));
+    double largest = prior ? 0 : 1;
+    for (std::int64_t r = 0; r < x.components && prior; ++r)
+      for (std::int64_t j = 0; j < x.m; ++j) {
+        const ref::PerRow once;
+        largest = std::max(largest, double(x.prior(b, h, i, j, r)));
+      }
+    for (std::int64_t j = 0; j < x.visible(i); ++j) {
+      if (x.o.map == Map::sparsemax) {
+        a[j] = ref::max(scores[j] * x.scale(0) - T(given), T(0));
+      } else if (x.o.map == Map::entmax15) {
+        const T u = ref::max(scores[j] * x.scale(0) * T(0.5) - T(given), T(0));
+        a[j] = u * u;
+      } else if (x.o.map == Map::best) {
+        for (std::int64_t r = 0; r < x.components; ++r) {
+          const T logit =
+              (x.o.keeps_query_norm(x.d) ? scores[r * x.m + j] - norm : scores[r * x.m + j]) *
+              x.scale(r);
+          a[j] = r == 0 ? logit : ref::max(a[j], logit);
+        }
+        a[j] = ref::exp(a[j] - T(given));
+      } else {
+        for (std::int64_t r = 0; r < x.components; ++r) {
+          const T lse(given + double(x.scale(r)) * double(norm) +
+                      (x.o.likelihood ? 0 : std::log(largest)));
+          T p = ref::exp(scores[r * x.m + j] * x.scale(r) - lse);
+          if (prior) p = p * x.prior(b, h, i, j, r);
+          a[j] = r == 0 ? p : a[j] + p;
+        }
+      }
+    }
+    return a;
   }
 
   // p = prior exp(logit - lse); a prior's gradient is exp(logit - lse) (g - delta)
