@@ -137,7 +137,7 @@ std::string emissions_csv(const Emissions& e) {
   row["country_iso_code"] = e.intensity.iso3;
   put_machine(row, e);
   row["tracking_mode"] = e.tracking_mode;
-  row["on_cloud"] = "N";
+  row["on_cloud"].assign(1, 'N');  // g++ 12 sees an overflow in = "N"
   row["pue"] = number(e.pue);
   row["wue"] = number(0);
   return to_csv(emissions_columns()) + to_csv(row.fields());
