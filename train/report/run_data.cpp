@@ -25,10 +25,13 @@ class Metrics {
                     row.size(), rows_[0].size());
   }
   std::size_t size() const { return rows_.size() - 1; }
-  double number(std::size_t row, std::string_view column) const {
+  const std::string& text(std::size_t row, std::string_view column) const {
     const auto found = std::find(rows_[0].begin(), rows_[0].end(), column);
     usage_require(found != rows_[0].end(), path_, "has no column {}", column);
-    const std::string& field = rows_[row + 1][static_cast<std::size_t>(found - rows_[0].begin())];
+    return rows_[row + 1][static_cast<std::size_t>(found - rows_[0].begin())];
+  }
+  double number(std::size_t row, std::string_view column) const {
+    const std::string& field = text(row, column);
     char* end = nullptr;
     const double value = std::strtod(field.c_str(), &end);
     usage_require(!field.empty() && *end == '\0' && std::isfinite(value), path_,
@@ -44,10 +47,12 @@ class Metrics {
 std::vector<Epoch> epochs_of(const std::string& path) {
   const Metrics m(path);
   std::vector<Epoch> epochs;
-  for (std::size_t i = 0; i < m.size(); ++i)
+  for (std::size_t i = 0; i < m.size(); ++i) {
+    if (m.text(i, "train_loss").empty()) continue;  // a phase that trains nothing
     epochs.push_back({m.number(i, "epoch"), m.number(i, "train_loss"), m.number(i, "test_loss"),
                       m.number(i, "accuracy"), m.number(i, "micro_f1"), m.number(i, "macro_f1"),
                       m.number(i, "energy_j"), m.number(i, "seconds")});
+  }
   return epochs;
 }
 
