@@ -254,8 +254,8 @@ TEST_CASE("profiling a training step allocates nothing new either") {
     train_step(net, stream);
     session.cut();
   };
-  // Buffers only grow, with the longest interval between two readings so far; on a busy machine that
-  // takes its time, but a buffer that never ends growing shows in every round.
+  // Buffers only grow, with the longest interval between two readings so far; on a busy machine
+  // that takes its time, but a buffer that never ends growing shows in every round.
   std::uint64_t fewest = UINT64_MAX;
   for (int round = 0; round < 20 && fewest > 0; ++round) {
     const std::uint64_t before = news.load();

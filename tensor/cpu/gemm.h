@@ -20,8 +20,8 @@ struct Matrix {
   Matrix transposed() const { return {data, col_stride, row_stride}; }
 };
 
-// sums = alpha A B (+ what was there, if accumulate) (+ bias[column]), formed in `pre` if it is set,
-// else in C; with gelu C = gelu(sums).
+// sums = alpha A B (+ what was there, if accumulate) (+ bias[column]), formed in `pre` if it is
+// set, else in C; with gelu C = gelu(sums).
 template <class T>
 struct Epilogue {
   T alpha = 1;

@@ -230,8 +230,7 @@ T row_max(std::int64_t n, const T* x) {
   const auto load = [x](std::int64_t i, std::int64_t count) {
     return count == kLanes<T> ? ei::ploadu<Packet<T>>(x + i) : load_padded(x + i, count, lowest);
   };
-  return fold(n, lowest, load,
-              [](auto a, auto b) { return ei::pmax<Eigen::PropagateNaN>(a, b); });
+  return fold(n, lowest, load, [](auto a, auto b) { return ei::pmax<Eigen::PropagateNaN>(a, b); });
 }
 
 // Sum of f(x[i]...), f on packets.
