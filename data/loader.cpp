@@ -166,7 +166,7 @@ bool Loader::make_batch(const Epoch& epoch, std::int64_t index, Batch& batch) {
   }
   batch.labels = Tensor::empty({n}, DType::i64);
   batch.boxes = Tensor::zeros({n, 4});
-  batch.box_valid.assign(static_cast<std::size_t>(n), 0);
+  batch.has_box = Tensor::zeros({n}, DType::i64);
   if (selector_) selector_->take_tally();  // of a batch that was given up
   for (std::int64_t slot = 0; slot < n; ++slot) {
     if (generation_ != epoch.generation) return false;
@@ -208,10 +208,10 @@ void Loader::make_item(std::int64_t slot, const Draws& draws, Batch& batch) {
   write_pixels(slot, draws, batch);
   batch.labels.data<std::int64_t>()[slot] = dataset_.label(item);
   if (const Box* box = dataset_.box(item)) {
-    const UnitBox placed = place_box(*box, image_.width, image_.height, options_.img_size, how);
-    const float corners[4] = {placed.x0, placed.y0, placed.x1, placed.y1};
-    std::copy_n(corners, 4, batch.boxes.data<float>() + 4 * slot);
-    batch.box_valid[static_cast<std::size_t>(slot)] = placed.valid;
+    const UnitBox b = place_box(*box, image_.width, image_.height, options_.img_size, how);
+    const float placed[4] = {(b.x0 + b.x1) / 2, (b.y0 + b.y1) / 2, b.x1 - b.x0, b.y1 - b.y0};
+    std::copy_n(placed, 4, batch.boxes.data<float>() + 4 * slot);
+    batch.has_box.data<std::int64_t>()[slot] = b.valid;
   }
 }
 

@@ -35,8 +35,8 @@ struct Batch {
   Tensor images;                       // [B,C,H,W] f32, normalised; or [B, k, C p p], see keep
   Tensor keep;                         // [B,k] i64, the patches that were not dropped; none: all
   Tensor labels;                       // [B] i64
-  Tensor boxes;                        // [B,4] f32: x0 y0 x1 y1 in 0..1; zeros where there is none
-  Bytes box_valid;                     // [B] 1: there is a box and enough of it is in view
+  Tensor boxes;                        // [B,4] f32: cx cy w h in 0..1; zeros where there is none
+  Tensor has_box;                      // [B] i64, 1: there is a box and enough of it is in view
   CachedVector<std::int64_t> indices;  // [B] in the data set
   PatchSelector::Tally selection;      // what choosing its patches took
 

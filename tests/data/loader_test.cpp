@@ -43,10 +43,19 @@ void check_equal(const Batch& a, const Batch& b) {
   CHECK(a.indices == b.indices);
   REQUIRE(a.keep.defined() == b.keep.defined());
   if (a.keep.defined()) CHECK(a.keep.to_vector<std::int64_t>() == b.keep.to_vector<std::int64_t>());
-  CHECK(a.box_valid == b.box_valid);
+  CHECK(a.has_box.to_vector<std::int64_t>() == b.has_box.to_vector<std::int64_t>());
   CHECK(a.images.to_vector<float>() == b.images.to_vector<float>());
   CHECK(a.boxes.to_vector<float>() == b.boxes.to_vector<float>());
   CHECK(a.labels.to_vector<std::int64_t>() == b.labels.to_vector<std::int64_t>());
+}
+
+// An item's box, of an image of 16x16, as it is in the batch.
+void check_box(const Batch& batch, std::int64_t slot, const Box& box) {
+  const float* b = batch.boxes.data<float>() + 4 * slot;
+  CHECK(b[0] == doctest::Approx((box.x0 + box.x1) / 32));
+  CHECK(b[1] == doctest::Approx((box.y0 + box.y1) / 32));
+  CHECK(b[2] == doctest::Approx(box.width() / 16));
+  CHECK(b[3] == doctest::Approx(box.height() / 16));
 }
 
 TEST_CASE("in evaluation, items come in order and as they are") {
@@ -72,9 +81,8 @@ TEST_CASE("in evaluation, items come in order and as they are") {
                          const Normalization& n = data->normalization();
                          return std::abs((v / 255.0f - n.mean[c]) / n.stddev[c] - x) < 1e-5f;
                        }));
-      const float* box = batch.boxes.data<float>() + 4 * slot;
-      CHECK(box[2] == doctest::Approx(data->box(item)->x1 / 16));
-      CHECK(batch.box_valid[static_cast<std::size_t>(slot)] == 1);
+      check_box(batch, slot, *data->box(item));
+      CHECK(batch.has_box.data<std::int64_t>()[slot] == 1);
     }
 }
 
@@ -161,7 +169,7 @@ TEST_CASE("images are fitted to the model") {
   Loader loader(*data, options);
   const Batch batch = epoch_of(loader, 0)[0];
   CHECK(batch.images.shape() == Shape{23, 1, 10, 10});
-  CHECK(batch.boxes.data<float>()[2] == doctest::Approx(data->box(0)->x1 / 16));
+  check_box(batch, 0, *data->box(0));
   options.in_channels = 2;
   contains(fault_of([&] { Loader(*data, options); }), "in_channels: 2, but the images have 3");
 }
@@ -195,7 +203,7 @@ TEST_CASE("a fault in the worker reaches the reader in its turn, and a new epoch
   Batch batch;
   CHECK(loader.next(batch));
   CHECK(batch.indices[0] == 6);
-  CHECK(batch.box_valid[0] == 0);
+  CHECK(batch.has_box.data<std::int64_t>()[0] == 0);
 }
 
 TEST_CASE("a loader can be ended or sent to another epoch at any time") {

@@ -1,0 +1,229 @@
+#include "tensor/ops/box_loss.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tensor/cpu/parallel.h"
+#include "tensor/run.h"
+
+namespace hg {
+namespace ops {
+namespace {
+
+constexpr std::int64_t kGrain = 256;  // boxes that are worth a thread
+
+// prediction, target and has_box stand at `first` and after it.
+void check(const Op& op, In in, int first, const BoxLossOptions& options) {
+  const std::int64_t boxes = in[static_cast<std::size_t>(first)].dim(0);
+  expect_shape(op, in, first, {boxes, 4});
+  expect_shape(op, in, first + 1, {boxes, 4});
+  expect_dtype(op, in, first + 2, DType::i64);
+  expect_shape(op, in, first + 2, {boxes});
+  require(options.denominator >= 0, op.name(), "negative denominator {}", options.denominator);
+}
+
+// What a row's loss is multiplied with: 1 / denominator, 0 where there is no box at all.
+double weight_of(const Op& op, const BoxLossOptions& options, const Tensor& has_box) {
+  const std::int64_t* has = has_box.data<std::int64_t>();
+  std::int64_t boxes = 0;
+  for (std::int64_t r = 0; r < has_box.numel(); ++r) {
+    require(has[r] == 0 || has[r] == 1, op.name(), "has_box {} of row {}, expected 0 or 1", has[r],
+            r);
+    boxes += has[r];
+  }
+  if (options.denominator > 0) boxes = options.denominator;
+  return boxes > 0 ? 1.0 / static_cast<double>(boxes) : 0.0;
+}
+
+// Two boxes along one axis.
+template <class T>
+struct Extent {
+  T low, high, target_low, target_high;
+  T overlap, enclosing;
+
+  Extent(T centre, T size, T target_centre, T target_size)
+      : low(centre - size / 2),
+        high(centre + size / 2),
+        target_low(target_centre - target_size / 2),
+        target_high(target_centre + target_size / 2),
+        overlap(std::max(std::min(high, target_high) - std::max(low, target_low), T(0))),
+        enclosing(std::max(high, target_high) - std::min(low, target_low)) {}
+};
+
+// Two boxes p and t: their extents, and the areas GIoU is made of.
+template <class T>
+struct Pair {
+  Extent<T> x, y;
+  T shared, joint, hull;          // I, U, C
+  T inverse_joint, inverse_hull;  // 1/U and 1/C, 0 where too small
+
+  Pair(const T* p, const T* t)
+      : x(p[0], p[2], t[0], t[2]),
+        y(p[1], p[3], t[1], t[3]),
+        shared(x.overlap * y.overlap),
+        joint(p[2] * p[3] + t[2] * t[3] - shared),
+        hull(x.enclosing * y.enclosing),
+        inverse_joint(inverse(joint)),
+        inverse_hull(inverse(hull)) {}
+
+  T iou() const { return shared * inverse_joint; }
+  T giou() const { return iou() - (hull - joint) * inverse_hull; }
+
+ private:
+  static T inverse(T area) { return area < T(BoxLossOptions::kLeastArea) ? T(0) : 1 / area; }
+};
+
+template <class T>
+T row_loss(const T* p, const T* t, const Pair<T>& pair) {
+  T distance = 0;
+  for (int k = 0; k < 4; ++k) distance += std::abs(p[k] - t[k]);
+  return T(BoxLossOptions::kDistance / 4) * distance +
+         T(BoxLossOptions::kOverlap) * (1 - pair.giou());
+}
+
+// d GIoU along one axis, given d GIoU / dI and / dC; an end of the prediction moves the overlap
+// where it lies inside the target, else the hull.
+template <class T>
+void giou_gradient(const Extent<T>& own, const Extent<T>& other, T by_shared, T by_hull, T& centre,
+                   T& size) {
+  const T by_overlap = own.overlap > 0 ? by_shared * other.overlap : T(0);
+  const T by_enclosing = by_hull * other.enclosing;
+  const T low = own.low > own.target_low ? by_overlap : by_enclosing;
+  const T high = own.high < own.target_high ? by_overlap : by_enclosing;
+  centre = high - low;
+  size = (high + low) / 2;
+}
+
+// dGIoU = dI/U - I dU/U^2 + dU/C - U dC/C^2 with dU = d(w h) - dI
+template <class T>
+void row_gradient(const T* p, const T* t, T scale, T* dp) {
+  const Pair<T> pair(p, t);
+  const T by_joint = pair.inverse_hull - pair.iou() * pair.inverse_joint;
+  const T by_shared = pair.inverse_joint - by_joint;
+  const T by_hull = -pair.joint * pair.inverse_hull * pair.inverse_hull;
+  T d[4];
+  giou_gradient(pair.x, pair.y, by_shared, by_hull, d[0], d[2]);
+  giou_gradient(pair.y, pair.x, by_shared, by_hull, d[1], d[3]);
+  d[2] += by_joint * p[3];
+  d[3] += by_joint * p[2];
+  for (int k = 0; k < 4; ++k) {
+    const T away = p[k] - t[k];
+    const T sign = static_cast<T>((away > 0) - (away < 0));
+    dp[k] = scale * (T(BoxLossOptions::kDistance / 4) * sign - T(BoxLossOptions::kOverlap) * d[k]);
+  }
+}
+
+}  // namespace
+
+TensorSpecs BoxLoss::infer(In in) const {
+  expect_inputs(*this, in, 3);
+  expect_float(*this, in.first(2));
+  expect_rank(*this, in, 0, 2);
+  check(*this, in, 0, options);
+  const TensorSpec p = in[0].spec();
+  return {{p.dtype, {1}, p.device}, {p.dtype, {p.shape[0]}, p.device}};
+}
+
+// Distance 12 (subtract, abs, add); corners 12; overlap and hull 7 an axis; areas 6; two inverses
+// with their comparison 4; IoU 1, GIoU 3; the two terms together 4; the sum 1.
+CostParts BoxLoss::cost(In in, In out) const {
+  return elementwise_cost(in, out, 57 * count(in[2]));
+}
+
+void BoxLoss::cpu(In in, Out out) const {
+  const std::int64_t rows = in[0].dim(0);
+  const double weight = weight_of(*this, options, in[2]);
+  const std::int64_t* has = in[2].data<std::int64_t>();
+  dispatch_float(in[0].dtype(), name(), [&]<class T>() {
+    const T *p = in[0].data<T>(), *t = in[1].data<T>();
+    T* const iou = out[1].data<T>();
+    CachedVector<T> losses(static_cast<std::size_t>(rows));
+    cpu::parallel_for(rows, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        const Pair<T> pair(p + 4 * r, t + 4 * r);
+        const T loss = row_loss(p + 4 * r, t + 4 * r, pair);
+        losses[static_cast<std::size_t>(r)] = has[r] ? loss : T(0);
+        iou[r] = pair.iou();
+      }
+    });
+    T sum = 0;
+    for (const T loss : losses) sum += loss;
+    *out[0].data<T>() = sum * static_cast<T>(weight);
+  });
+}
+
+// The loss is symmetric: the target's gradient is the prediction's with the two exchanged.
+Tensors BoxLoss::grad(const GradArgs& args) const {
+  Tensors grads(3);
+  const BoxLossBackward backward(options);
+  const Tensor &dy = args.grad_out[0], &has_box = args.in[2];
+  if (args.needs(0)) grads[0] = run_one(backward, {dy, args.in[0], args.in[1], has_box});
+  if (args.needs(1)) grads[1] = run_one(backward, {dy, args.in[1], args.in[0], has_box});
+  return grads;
+}
+
+Samples BoxLoss::samples() {
+  using S = SampleInput;
+  Samples all;
+  for (const std::int64_t denominator : {0, 512})
+    for (const std::int64_t boxes : {1, 3, 197, 600})
+      all.push_back(sample(BoxLoss({denominator}),
+                           {S::uniform({boxes, 4}, 0.02, 0.98), S::uniform({boxes, 4}, 0.02, 0.98),
+                            S::integers({boxes}, 2)}));
+  // Small boxes, mostly apart or inside the other.
+  all.push_back(sample(BoxLoss({0}), {S::uniform({197, 4}, 0.05, 0.3),
+                                      S::uniform({197, 4}, 0.25, 0.9), S::integers({197}, 2)}));
+  all.push_back(
+      sample(BoxLoss({8}), {S::uniform({0, 4}), S::uniform({0, 4}), S::integers({0}, 2)}));
+  return all;
+}
+
+TensorSpecs BoxLossBackward::infer(In in) const {
+  expect_inputs(*this, in, 4);
+  expect_float(*this, in.first(3));
+  expect_shape(*this, in, 0, {1});
+  expect_rank(*this, in, 1, 2);
+  check(*this, in, 1, options);
+  return {in[1].spec()};
+}
+
+// As far as the inverses, as forward: 36; IoU 1 and d GIoU by U, I, C 6; an axis 3 comparisons, 2
+// products, centre 1, size 4; each of four coordinates subtract, two weights, subtract, scale 5.
+CostParts BoxLossBackward::cost(In in, In out) const {
+  return elementwise_cost(in, out, 83 * count(in[3]));
+}
+
+void BoxLossBackward::cpu(In in, Out out) const {
+  const double weight = weight_of(*this, options, in[3]);
+  const std::int64_t* has = in[3].data<std::int64_t>();
+  dispatch_float(out[0].dtype(), name(), [&]<class T>() {
+    const T scale = *in[0].data<T>() * static_cast<T>(weight);
+    const T *p = in[1].data<T>(), *t = in[2].data<T>();
+    T* const dp = out[0].data<T>();
+    cpu::parallel_for(in[1].dim(0), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r)
+        row_gradient(p + 4 * r, t + 4 * r, has[r] ? scale : T(0), dp + 4 * r);
+    });
+  });
+}
+
+Samples BoxLossBackward::samples() {
+  using S = SampleInput;
+  Samples all;
+  for (const std::int64_t denominator : {0, 512})
+    for (const std::int64_t boxes : {1, 3, 197, 600})
+      all.push_back(sample(BoxLossBackward({denominator}),
+                           {S::uniform({1}, 50, 100), S::uniform({boxes, 4}, 0.1, 0.9),
+                            S::uniform({boxes, 4}, 0.1, 0.9), S::integers({boxes}, 2)}));
+  return all;
+}
+
+}  // namespace ops
+
+BoxLosses box_loss(const Tensor& prediction, const Tensor& target, const Tensor& has_box,
+                   std::int64_t denominator) {
+  const Tensors out = run(ops::BoxLoss({denominator}), {prediction, target, has_box});
+  return {out[0], out[1]};
+}
+
+}  // namespace hg
