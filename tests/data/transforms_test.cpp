@@ -185,6 +185,58 @@ TEST_CASE("boxes go with their image and are dropped when too little is left") {
   check_box(place_box({3, 1, 4, 5}, 64, 64, 64, {}), 3 / 64.f, 1 / 64.f, 4 / 64.f, 5 / 64.f, true);
 }
 
+// The smallest box around all pixels that are not black.
+Box seen_box(const Bytes& pixels, int size) {
+  Box seen{static_cast<float>(size), static_cast<float>(size), 0, 0};
+  for (int y = 0; y < size; ++y)
+    for (int x = 0; x < size; ++x)
+      if (pixels[static_cast<std::size_t>(y * size + x)] != 0) {
+        seen.x0 = std::min(seen.x0, static_cast<float>(x));
+        seen.y0 = std::min(seen.y0, static_cast<float>(y));
+        seen.x1 = std::max(seen.x1, static_cast<float>(x + 1));
+        seen.y1 = std::max(seen.y1, static_cast<float>(y + 1));
+      }
+  return seen;
+}
+
+TEST_CASE("boxes stay around their pixels under any augmentation, as part of them is cropped off") {
+  constexpr int kSize = 16;
+  const Box objects[] = {{0, 0, 3, 3}, {5, 2, 11, 9}, {14, 1, 16, 16}, {0, 12, 16, 16}};
+  int dropped = 0;
+  for (const Box& object : objects) {
+    Image image;  // wider than the model's, by a whole factor: resizing keeps edges
+    image.reshape(1, kSize, 2 * kSize);
+    std::fill(image.pixels.begin(), image.pixels.end(), 0);
+    for (int y = static_cast<int>(object.y0); y < static_cast<int>(object.y1); ++y)
+      for (int x = 2 * static_cast<int>(object.x0); x < 2 * static_cast<int>(object.x1); ++x)
+        image.row(0, y)[x] = 255;
+    Resizer resize;
+    Image fitted;
+    resize(image, kSize, kSize, fitted);
+    for (std::uint8_t& v : fitted.pixels) v = v > 127 ? 255 : 0;  // what antialiasing spreads
+    const Box in_file{2 * object.x0, object.y0, 2 * object.x1, object.y1};
+    for (int dx = -8; dx <= 8; ++dx)
+      for (int dy = -8; dy <= 8; ++dy)
+        for (const bool mirror : {false, true}) {
+          const Augmentation how{dx, dy, mirror};
+          Bytes pixels(kSize * kSize);
+          augment(fitted, how, pixels.data());
+          const Box seen = seen_box(pixels, kSize);
+          const UnitBox placed = place_box(in_file, 2 * kSize, kSize, kSize, how);
+          CAPTURE(dx);
+          CAPTURE(dy);
+          CHECK(placed.valid == (seen.area() >= object.area() / 4 && seen.area() > 0));
+          dropped += !placed.valid;
+          if (seen.area() == 0) continue;
+          CHECK(placed.x0 * kSize == doctest::Approx(seen.x0));
+          CHECK(placed.y0 * kSize == doctest::Approx(seen.y0));
+          CHECK(placed.x1 * kSize == doctest::Approx(seen.x1));
+          CHECK(placed.y1 * kSize == doctest::Approx(seen.y1));
+        }
+  }
+  CHECK(dropped > 0);
+}
+
 TEST_CASE("normalisation, and its form for other channels") {
   const Normalization colour{{0.5f, 0.4f, 0.3f}, {0.2f, 0.25f, 0.5f}};
   const Bytes pixels{0, 255, 51, 102, 153, 204};
