@@ -1,0 +1,62 @@
+// triplet: mean over anchors (tensor/label_pairs.h) of max(0, margin + d_ip - d_in), with distances
+// d = sqrt(max(2 - 2 s, 1e-12)) of similarities s_ij = z_i . z_j; p is the farthest positive.
+#pragma once
+
+#include "tensor/op.h"
+#include "tensor/random.h"
+
+namespace hg {
+
+struct TripletOptions {
+  // hard: the nearest negative; semi_hard: the nearest that is farther than the positive, else the
+  // nearest; random: any, drawn from a stream of its own
+  enum class Negatives { hard, semi_hard, random };
+  double margin = 0.2;
+  Negatives negatives = Negatives::hard;
+};
+
+namespace ops {
+
+// inputs s [M,M], whose diagonal is never read, and labels i64 [M]; outputs loss [1] and the
+// auxiliary i64 [M,2], positive and negative of each anchor; of a row that is none, the row itself
+class Triplet final : public OpOf<Triplet> {
+ public:
+  // Random negatives: row i takes draw first + i of the stream of `key`.
+  explicit Triplet(const TripletOptions& options, std::uint64_t key = 0, std::uint64_t first = 0)
+      : options(options), key(key), first(first) {}
+
+  std::string_view name() const override { return "triplet"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;
+  void cpu(In in, Out out) const override;
+  Tensors grad(const GradArgs& args) const override;
+  Saved saved() const override { return {.in = {0}, .out = {1}}; }
+  Indices auxiliary_outputs() const override { return {1}; }
+  static Samples samples();
+
+  const TripletOptions options;
+  const std::uint64_t key, first;
+};
+
+// inputs dy [1], s, and the rows chosen by the forward; output ds [M,M]
+class TripletBackward final : public NonDifferentiable<TripletBackward> {
+ public:
+  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
+  explicit TripletBackward(double margin) : margin(margin) {}
+
+  std::string_view name() const override { return "triplet_backward"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;
+  void cpu(In in, Out out) const override;
+  static Samples samples();
+
+  const double margin;
+};
+
+}  // namespace ops
+
+// z [M,D], rows of length 1; labels i64 [M]. Random negatives take one draw a row from the stream.
+Tensor triplet_loss(const Tensor& z, const Tensor& labels, const TripletOptions& options,
+                    RandomStream& stream);
+
+}  // namespace hg
