@@ -101,16 +101,16 @@ void Tape::backward_into(Gradients& sums, const Tensor& loss) {
   require(loss.defined() && loss.numel() == 1, "backward", "the loss must have one element, got {}",
           loss);
   const Tensor seed = Tensor::full(loss.shape(), 1, loss.dtype());
-  walk_back(sums, In(&loss, 1), In(&seed, 1));
+  backward_into(sums, In(&loss, 1), In(&seed, 1));
 }
 
 Gradients Tape::backward(In outputs, In seeds) {
   Gradients result;
-  walk_back(result, outputs, seeds);
+  backward_into(result, outputs, seeds);
   return result;
 }
 
-void Tape::walk_back(Gradients& sums, In outputs, In seeds) {
+void Tape::backward_into(Gradients& sums, In outputs, In seeds) {
   require_recording("backward");
   require(outputs.size() == seeds.size(), "backward", "{} outputs but {} seeds", outputs.size(),
           seeds.size());

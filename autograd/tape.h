@@ -48,6 +48,7 @@ class Tape final : private Recorder {
   Gradients backward(In outputs, In seeds);
   // The same, adding to the sums of earlier tapes as it goes: no second set of gradients exists.
   void backward_into(Gradients& sums, const Tensor& loss);
+  void backward_into(Gradients& sums, In outputs, In seeds);
   void release();  // frees what was recorded without walking it
   std::size_t size() const { return nodes_.size(); }
 
@@ -70,7 +71,6 @@ class Tape final : private Recorder {
 
   void require_recording(std::string_view what) const;
   void stop_recording();
-  void walk_back(Gradients& sums, In outputs, In seeds);
   void step_back(const Node& node, Arrived& arrived) const;
   Tensors take_output_grads(const Node& node, Arrived& arrived) const;
   void arrive(Arrived& arrived, std::uint64_t id, const Tensor& grad) const;

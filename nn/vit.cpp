@@ -83,12 +83,24 @@ Tensor Vit::token_ids(const Tensor& keep) const {
 }
 
 Tensor Vit::logits(const Tensor& images, const Context& context, const Tensor& keep) const {
+  const Tensor x = sequence(embed(images, keep), context, keep);
+  return classify(pooled(encode(x, context, token_ids(keep), 0, options_.depth)));
+}
+
+Tensor Vit::embed(const Tensor& images, const Tensor& keep) const {
   check_input(images, keep);
-  const Tensor ids = token_ids(keep);
-  Tensor x = embed_tokens(patch_embed_(images, keep), cls_token_, pos_embed_, keep);
-  x = context.dropout(x, options_.dropout);
-  for (const Block& block : blocks_) x = block(x, context, ids);
-  return head_(pooled(x));
+  return patch_embed_(images, keep);
+}
+
+Tensor Vit::sequence(const Tensor& patches, const Context& context, const Tensor& keep) const {
+  return context.dropout(embed_tokens(patches, cls_token_, pos_embed_, keep), options_.dropout);
+}
+
+Tensor Vit::encode(Tensor x, const Context& context, const Tensor& ids, std::int64_t first,
+                   std::int64_t last) const {
+  for (std::int64_t i = first; i < last; ++i)
+    x = blocks_[static_cast<std::size_t>(i)](x, context, ids);
+  return x;
 }
 
 void Vit::begin_step(std::int64_t step) const {

@@ -34,6 +34,25 @@ class Vit {
   // [B, k, C p p].
   Tensor logits(const Tensor& images, const Context& context, const Tensor& keep = {}) const;
 
+  // Its pieces, for those who need what lies between them:
+  // images, as above -> embedded patches [B, k, E]
+  Tensor embed(const Tensor& images, const Tensor& keep = {}) const;
+  // embedded patches -> the sequence [B, k+1, E]: class token in front, positions added, dropout
+  Tensor sequence(const Tensor& patches, const Context& context, const Tensor& keep = {}) const;
+  // through the blocks first .. last-1; ids: the tokens' positions, of token_ids()
+  Tensor encode(Tensor x, const Context& context, const Tensor& ids, std::int64_t first,
+                std::int64_t last) const;
+  Tensor normed(const Tensor& x) const { return norm_(x); }  // [B, N, E] -> the same, every token
+  Tensor pooled(const Tensor& x) const;                      // [B, N, E] -> normed [B, E]
+  Tensor classify(const Tensor& pooled) const { return head_(pooled); }  // [B, E] -> [B, classes]
+  // Positions [B, k+1] in the whole sequence of class token and kept patches; undefined where it is
+  // whole.
+  Tensor token_ids(const Tensor& keep) const;
+
+  // Where a phase of training puts heads of its own beside the model's: they are among its
+  // parameters from then on.
+  Builder heads() { return Builder(parameters_); }
+
   // Around the passes of training step `step`: what layers draw anew before it, and what they learn
   // from `records` of its passes, in their order, after it.
   void begin_step(std::int64_t step) const;
@@ -45,9 +64,6 @@ class Vit {
 
  private:
   void check_input(const Tensor& images, const Tensor& keep) const;
-  // The tokens' positions [B, k+1] in the whole sequence; undefined where it is whole.
-  Tensor token_ids(const Tensor& keep) const;
-  Tensor pooled(const Tensor& x) const;
 
   VitOptions options_;
   Parameters parameters_;

@@ -43,13 +43,14 @@ StepInput random_batch(const Config& config) {
 
 BenchStep::BenchStep(const Config& config)
     : model_(options_to_measure(config), static_cast<std::uint64_t>(config.run.seed)),
-      optimizer_(model_, config.phases[0].train),
+      optimizer_(model_.parameters().all(), config.phases[0].train),
       input_(random_batch(config)) {}
 
 void BenchStep::operator()() {
   constexpr double kLearningRate = 1e-4;
   ++input_.step;
-  optimizer_.step(forward_backward(model_, input_).gradients, kLearningRate);
+  optimizer_.step(forward_backward(model_, model_.parameters().all(), input_).gradients,
+                  kLearningRate);
 }
 
 }  // namespace hg

@@ -1,8 +1,8 @@
 // A configuration's training step on random data of its shape, to be timed or profiled.
 #pragma once
 
-#include "train/groups.h"
 #include "train/optimizer.h"
+#include "train/supervised_step.h"
 
 namespace hg {
 

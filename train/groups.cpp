@@ -10,7 +10,6 @@
 #include "tensor/backend.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/view.h"
-#include "train/loss.h"
 #include "train/non_finite.h"
 
 namespace hg {
@@ -30,43 +29,74 @@ std::int64_t groups_of_share(std::int64_t share, std::int64_t wanted) {
 }
 
 // Every group of every step has draws of its own.
-RandomStream dropout_stream(const StepInput& input, std::int64_t group) {
-  RandomStream stream(input.seed, "dropout");
-  stream.seek((static_cast<std::uint64_t>(input.step) << 44) |
+RandomStream dropout_stream(const GroupStep& step, std::int64_t group) {
+  RandomStream stream(step.seed, "dropout");
+  stream.seek((static_cast<std::uint64_t>(step.step) << 44) |
               (static_cast<std::uint64_t>(group) << 32));
   return stream;
 }
 
-Tensor part_of(const Tensor& whole, const GroupPlan& plan, std::int64_t g) {
-  return whole.defined() ? slice(whole, plan.begin(g), plan.end(g)) : Tensor();
+void watch(Tape& tape, const GroupStep& step) {
+  for (const nn::Parameter& p : step.trained) tape.watch(p.value);
 }
 
-GroupPlan plan_of(const nn::Vit& model, const StepInput& input) {
-  return plan_groups(model, input.labels.dim(0), tokens_of(model, input.keep));
-}
-
-Tensor group_loss(const nn::Vit& model, const StepInput& input, const GroupPlan& plan,
-                  std::int64_t g, nn::PassRecord& record) {
-  RandomStream stream = dropout_stream(input, g);
-  record = record_for(input.loss);
-  const Tensor logits = model.logits(part_of(input.images, plan, g), {&stream, &record},
-                                     part_of(input.keep, plan, g));
-  return training_loss(logits, part_of(input.labels, plan, g), record, input.loss, plan.batch);
+Tensor run_pass(const GroupStep& step, const GroupPass& pass, std::int64_t g,
+                nn::PassRecord& record) {
+  RandomStream stream = dropout_stream(step, g);
+  record = step.record;
+  return pass(g, {&stream, &record});
 }
 
 // One gradient per parameter, undefined where none arrived; empty for a worker without a group.
-Tensors in_order_of_parameters(const nn::Vit& model, const Gradients& sums) {
+Tensors in_order_of_parameters(const GroupStep& step, const Gradients& sums) {
   Tensors all;
   if (sums.empty()) return all;
-  for (const nn::Parameter& p : model.parameters().all())
+  for (const nn::Parameter& p : step.trained)
     all.push_back(sums.has(p.value) ? sums[p.value] : Tensor());
   return all;
 }
+
+// The recorded passes of a step, group by group, and what they leave.
+class RecordedPasses {
+ public:
+  explicit RecordedPasses(const GroupStep& step)
+      : step_(step),
+        records_(static_cast<std::size_t>(step.plan.groups)),
+        sums_(static_cast<std::size_t>(step.plan.workers)) {}
+
+  // walk_back(tape, sums, output, worker, group) adds the group's gradients.
+  template <class WalkBack>
+  void run(const GroupPass& pass, const WalkBack& walk_back) {
+    for_each_group(step_.plan, [&](int worker, std::int64_t g) {
+      Tape tape;
+      watch(tape, step_);
+      const Tensor out = run_pass(step_, pass, g, records_[static_cast<std::size_t>(g)]);
+      walk_back(tape, sums_[static_cast<std::size_t>(worker)], out, worker, g);
+    });
+  }
+
+  std::vector<Tensors> finish() {
+    step_.model.end_step(records_);
+    std::vector<Tensors> gradients;
+    for (const Gradients& worker : sums_)
+      if (!worker.empty()) gradients.push_back(in_order_of_parameters(step_, worker));
+    return gradients;
+  }
+
+ private:
+  const GroupStep& step_;
+  CachedVector<nn::PassRecord> records_;
+  std::vector<Gradients> sums_;
+};
 
 }  // namespace
 
 std::int64_t tokens_of(const nn::Vit& model, const Tensor& keep) {
   return (keep.defined() ? keep.dim(1) : model.options().patches()) + 1;
+}
+
+Tensor GroupPlan::part_of(const Tensor& whole, std::int64_t g) const {
+  return whole.defined() ? slice(whole, begin(g), end(g)) : Tensor();
 }
 
 GroupPlan plan_groups(const nn::Vit& model, std::int64_t batch, std::int64_t tokens) {
@@ -101,52 +131,71 @@ void for_each_group(const GroupPlan& plan,
   if (failure) std::rethrow_exception(failure);
 }
 
-Batchwise forward_backward(const nn::Vit& model, const StepInput& input) {
-  const GroupPlan plan = plan_of(model, input);
-  const auto workers = static_cast<std::size_t>(plan.workers);
-  std::vector<double> losses(workers, 0.0);
-  model.begin_step(input.step);
-  CachedVector<nn::PassRecord> records(static_cast<std::size_t>(plan.groups));
-  std::vector<Gradients> sums(workers);
-  for_each_group(plan, [&](int worker, std::int64_t g) {
-    Tape tape;
-    for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
-    const Tensor loss = group_loss(model, input, plan, g, records[static_cast<std::size_t>(g)]);
+Tensor joined_outputs(const GroupPlan& plan,
+                      const std::function<Tensor(std::int64_t group)>& pass) {
+  CachedVector<Tensor> parts(static_cast<std::size_t>(plan.groups));
+  for_each_group(plan, [&](int, std::int64_t g) { parts[static_cast<std::size_t>(g)] = pass(g); });
+  TensorSpec spec = parts.at(0).spec();
+  spec.shape[0] = plan.batch;
+  const Tensor all = Tensor::empty(spec.shape, spec.dtype);
+  auto* to = static_cast<std::byte*>(all.raw());
+  for (const Tensor& part : parts) {
+    backend(Device::cpu).copy(to, part.raw(), part.bytes());
+    to += part.bytes();
+  }
+  return all;
+}
+
+Batchwise forward_backward(const GroupStep& step, const GroupPass& pass) {
+  std::vector<double> losses(static_cast<std::size_t>(step.plan.workers), 0.0);
+  step.model.begin_step(step.step);
+  RecordedPasses passes(step);
+  passes.run(pass, [&](Tape& tape, Gradients& sums, const Tensor& loss, int worker, std::int64_t) {
     losses[static_cast<std::size_t>(worker)] += loss.item<float>();
-    tape.backward_into(sums[static_cast<std::size_t>(worker)], loss);
+    tape.backward_into(sums, loss);
   });
   Batchwise result;
   for (const double loss : losses) result.loss += loss;
-  if (!std::isfinite(result.loss)) explain_non_finite_step(model, input);
-  model.end_step(records);
-  for (const Gradients& worker : sums)
-    if (!worker.empty()) result.gradients.push_back(in_order_of_parameters(model, worker));
+  if (!std::isfinite(result.loss)) explain_non_finite_step(step, pass);
+  result.gradients = passes.finish();
   return result;
 }
 
-void explain_non_finite_step(const nn::Vit& model, const StepInput& input) {
-  const GroupPlan plan = plan_of(model, input);
-  explain_non_finite(model, [&] {
-    for (std::int64_t g = 0; g < plan.groups; ++g) {
+Tensor forward_groups(const GroupStep& step, const GroupPass& output) {
+  step.model.begin_step(step.step);
+  return joined_outputs(step.plan, [&](std::int64_t g) {
+    nn::PassRecord record;
+    return run_pass(step, output, g, record);
+  });
+}
+
+std::vector<Tensors> backward_groups(const GroupStep& step, const GroupPass& output,
+                                     const Tensor& output_gradients) {
+  RecordedPasses passes(step);
+  passes.run(output, [&](Tape& tape, Gradients& sums, const Tensor& out, int, std::int64_t g) {
+    const Tensor seed = step.plan.part_of(output_gradients, g);
+    tape.backward_into(sums, {&out, 1}, {&seed, 1});
+  });
+  return passes.finish();
+}
+
+void explain_non_finite_step(const GroupStep& step, const GroupPass& loss) {
+  explain_non_finite(step.model, [&] {
+    for (std::int64_t g = 0; g < step.plan.groups; ++g) {
       Tape tape;
-      for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
+      watch(tape, step);
       nn::PassRecord record;
-      tape.backward(group_loss(model, input, plan, g, record));
+      tape.backward(run_pass(step, loss, g, record));
     }
   });
 }
 
 Tensor evaluate_logits(const nn::Vit& model, const Tensor& images, const Tensor& keep) {
   const PhaseScope phase(Phase::eval);
-  const std::int64_t classes = model.options().classes;
-  const Tensor logits = Tensor::empty({images.dim(0), classes});
   const GroupPlan plan = plan_groups(model, images.dim(0), tokens_of(model, keep));
-  for_each_group(plan, [&](int, std::int64_t g) {
-    const Tensor part = model.logits(part_of(images, plan, g), {}, part_of(keep, plan, g));
-    backend(Device::cpu)
-        .copy(logits.data<float>() + plan.begin(g) * classes, part.raw(), part.bytes());
+  return joined_outputs(plan, [&](std::int64_t g) {
+    return model.logits(plan.part_of(images, g), {}, plan.part_of(keep, g));
   });
-  return logits;
 }
 
 }  // namespace hg

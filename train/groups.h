@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "nn/vit.h"
-#include "train/config.h"
 
 namespace hg {
 
@@ -20,6 +19,8 @@ struct GroupPlan {
 
   std::int64_t begin(std::int64_t g) const { return g * batch / groups; }
   std::int64_t end(std::int64_t g) const { return begin(g + 1); }
+  // The group's images of a batch-wide tensor; undefined stays undefined.
+  Tensor part_of(const Tensor& whole, std::int64_t g) const;
 };
 GroupPlan plan_groups(const nn::Vit& model, std::int64_t batch, std::int64_t tokens);
 
@@ -27,26 +28,42 @@ GroupPlan plan_groups(const nn::Vit& model, std::int64_t batch, std::int64_t tok
 void for_each_group(const GroupPlan& plan,
                     const std::function<void(int worker, std::int64_t group)>& body);
 
-struct Batchwise {
-  double loss = 0;                 // mean over the batch
-  std::vector<Tensors> gradients;  // [worker][parameter]; workers without a group left out
-};
+// What each group gives for its images, put together: [B, ...].
+Tensor joined_outputs(const GroupPlan& plan, const std::function<Tensor(std::int64_t group)>& pass);
 
-struct StepInput {
-  Tensor images, labels;  // [B,C,H,W] or kept patches [B, k, C p p]; [B]
-  LossConfig loss;
+// A training step on a batch.
+struct GroupStep {
+  const nn::Vit& model;                       // its layers draw and learn around the step
+  const std::vector<nn::Parameter>& trained;  // what gradients are of; the rest is frozen
+  GroupPlan plan;
   std::uint64_t seed = 0;  // of dropout
   std::int64_t step = 0;
-  Tensor keep{};  // [B,k], the patches kept; undefined: all
+  nn::PassRecord record{};  // what passes are asked to leave behind
+};
+
+// What a group's images come to: their share of the loss [1], or an output for each. The context
+// has draws of the step and group, the same whenever the pass is run, and a record of its own.
+using GroupPass = std::function<Tensor(std::int64_t group, const nn::Context& context)>;
+
+struct Batchwise {
+  double loss = 0;                 // mean over the batch
+  std::vector<Tensors> gradients;  // [worker][trained parameter]; workers without a group left out
 };
 
 // Loss and gradients of a batch; what layers learn from it without a gradient, they have learnt. A
 // loss that is not finite throws, naming the first op and layer that produced such a value.
-Batchwise forward_backward(const nn::Vit& model, const StepInput& input);
+Batchwise forward_backward(const GroupStep& step, const GroupPass& loss);
+
+// A loss that no group knows alone is taken in two passes: the outputs of all images [B, ...],
+// unrecorded; then, with the loss's gradient in them, each group's pass again, recorded and walked
+// back from there.
+Tensor forward_groups(const GroupStep& step, const GroupPass& output);
+std::vector<Tensors> backward_groups(const GroupStep& step, const GroupPass& output,
+                                     const Tensor& output_gradients);
 
 // Repeats the step of a loss or gradient that is not finite and throws, naming the first op, of
 // forward or backward, and the layer that produced such a value.
-[[noreturn]] void explain_non_finite_step(const nn::Vit& model, const StepInput& input);
+[[noreturn]] void explain_non_finite_step(const GroupStep& step, const GroupPass& loss);
 
 // Logits [B, classes] without recording, in phase eval.
 Tensor evaluate_logits(const nn::Vit& model, const Tensor& images, const Tensor& keep = {});

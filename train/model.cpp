@@ -59,6 +59,12 @@ nn::AttentionOptions attention_options(const Config& config) {
   return o;
 }
 
+// "blocks.1" and "blocks.1." begin "blocks.1.norm1.weight", but not "blocks.10.norm1.weight".
+bool begins_with_parts(std::string_view name, std::string_view start) {
+  if (start.empty() || !name.starts_with(start)) return false;
+  return name.size() == start.size() || start.back() == '.' || name[start.size()] == '.';
+}
+
 // Settings that contradict the variant of attention.
 void require_consistent(const Config& config, const nn::AttentionOptions& o) {
   const nn::AttentionTraits traits = nn::attention_traits(o);
@@ -138,7 +144,8 @@ void load_weights(const nn::Vit& model, const Safetensors& file, const std::stri
   require_finite(file, source);
   const NamedTensors mine = weights_of(model);
   for (const auto& [name, tensor] : file.tensors)
-    usage_require(std::any_of(mine.begin(), mine.end(), [&](auto& m) { return m.first == name; }),
+    usage_require(is_training_head(name) || std::any_of(mine.begin(), mine.end(),
+                                                        [&](auto& m) { return m.first == name; }),
                   source, "{} {} is no parameter of this model", name, tensor);
   for (const auto& [name, value] : mine) {
     const auto found = file.tensors.find(name);
@@ -161,6 +168,24 @@ void take_weights(const nn::Vit& model, const Safetensors& before, bool all) {
         found->second.dtype() == value.dtype())
       backend(Device::cpu).copy(value.raw(), found->second.raw(), value.bytes());
   }
+}
+
+bool is_training_head(std::string_view name) {
+  return name == "mask_token" || name.starts_with("decoder.") || name.starts_with("projector.");
+}
+
+std::vector<nn::Parameter> trained_parameters(const nn::Parameters& parameters,
+                                              const std::vector<std::string>& freeze,
+                                              const std::string& key) {
+  std::vector<nn::Parameter> trained = parameters.all();
+  for (const std::string& start : freeze) {
+    const auto named = [&](const nn::Parameter& p) { return begins_with_parts(p.name, start); };
+    usage_require(std::any_of(parameters.all().begin(), parameters.all().end(), named), key,
+                  "\"{}\" is the beginning of no parameter's name", start);
+    std::erase_if(trained, named);
+  }
+  usage_require(!trained.empty(), key, "every parameter is frozen, nothing is left to train");
+  return trained;
 }
 
 NamedTensors weights_of(const nn::Vit& model) {

@@ -15,7 +15,8 @@ nn::VitOptions vit_options(const Config& config, const Safetensors& weights,
                            const std::string& source);
 
 // Copies every parameter and buffer from the file. Throws UsageError, naming file, tensor and
-// shapes, if one is missing, of another shape, not finite, or unknown to the model.
+// shapes, if one is missing, of another shape, not finite, or unknown to the model. Heads that only
+// a phase of training uses may be in the file beside the model's own: they are passed over.
 void load_weights(const nn::Vit& model, const Safetensors& file, const std::string& source);
 
 // From the phase before: what both models have, by name and shape; the rest keeps its start. With
@@ -23,5 +24,16 @@ void load_weights(const nn::Vit& model, const Safetensors& file, const std::stri
 void take_weights(const nn::Vit& model, const Safetensors& before, bool all);
 
 NamedTensors weights_of(const nn::Vit& model);  // parameters, then buffers
+
+// Whether it belongs to a head that a phase trained with, of no use to a classifier: mask_token,
+// decoder.*, projector.*
+bool is_training_head(std::string_view name);
+
+// Parameters but those named by `freeze`: whole names ("cls_token"), or beginnings that end where a
+// part of the name does ("blocks.1" is of blocks.1.norm1.weight, not of blocks.10). Throws
+// UsageError, naming `key`, for one that names nothing, or if nothing is left.
+std::vector<nn::Parameter> trained_parameters(const nn::Parameters& parameters,
+                                              const std::vector<std::string>& freeze,
+                                              const std::string& key);
 
 }  // namespace hg

@@ -20,9 +20,9 @@ Tensors gradients_of(const std::vector<Tensors>& gradients, std::size_t i) {
 
 }  // namespace
 
-Optimizer::Optimizer(const nn::Vit& model, const TrainConfig& train)
-    : model_(model), train_(train), adamw_(train.optimizer == "adamw") {
-  for (const nn::Parameter& p : model.parameters().all()) {
+Optimizer::Optimizer(std::vector<nn::Parameter> trained, const TrainConfig& train)
+    : trained_(std::move(trained)), train_(train), adamw_(train.optimizer == "adamw") {
+  for (const nn::Parameter& p : trained_) {
     Slot slot;
     if (adamw_ || train.momentum > 0) slot.first = Tensor::zeros(p.value.shape());
     if (adamw_) slot.second = Tensor::zeros(p.value.shape());
@@ -53,7 +53,7 @@ double Optimizer::clipping(const std::vector<Tensors>& gradients) const {
 }
 
 void Optimizer::update(std::size_t i, In gradients, double learning_rate, double grad_scale) {
-  const nn::Parameter& p = model_.parameters().all()[i];
+  const nn::Parameter& p = trained_[i];
   const double decay = p.decay ? train_.weight_decay : 0;
   if (adamw_) {
     adamw_step({.lr = learning_rate,
@@ -76,13 +76,12 @@ void Optimizer::update(std::size_t i, In gradients, double learning_rate, double
 
 NamedTensors Optimizer::state() const {
   NamedTensors state;
-  const auto& parameters = model_.parameters().all();
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].first.defined())
-      state.emplace_back((adamw_ ? "adamw.m." : "sgd.momentum.") + parameters[i].name,
+      state.emplace_back((adamw_ ? "adamw.m." : "sgd.momentum.") + trained_[i].name,
                          slots_[i].first);
     if (slots_[i].second.defined())
-      state.emplace_back("adamw.v." + parameters[i].name, slots_[i].second);
+      state.emplace_back("adamw.v." + trained_[i].name, slots_[i].second);
   }
   return state;
 }

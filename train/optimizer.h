@@ -1,7 +1,9 @@
-// Applies a step's gradients to a model: AdamW or SGD, with clipping of the whole gradient's norm.
+// Applies a step's gradients to parameters: AdamW or SGD, with clipping of the whole gradient's
+// norm.
 #pragma once
 
-#include "nn/vit.h"
+#include "nn/parameter.h"
+#include "tensor/op.h"
 #include "train/config.h"
 #include "train/safetensors.h"
 
@@ -9,11 +11,12 @@ namespace hg {
 
 class Optimizer {
  public:
-  Optimizer(const nn::Vit& model, const TrainConfig& train);
+  // What is not among `trained` has no moments and never changes.
+  Optimizer(std::vector<nn::Parameter> trained, const TrainConfig& train);
 
-  // gradients: [worker][parameter], summed in this order. A parameter that got no gradient stays
-  // as it is, its moments too. False, and nothing is changed, if the gradient's norm is not finite
-  // (which is known where it is clipped).
+  // gradients: [worker][trained parameter], summed in this order. A parameter that got no gradient
+  // stays as it is, its moments too. False, and nothing is changed, if the gradient's norm is not
+  // finite (which is known where it is clipped).
   bool step(const std::vector<Tensors>& gradients, double learning_rate);
 
   std::int64_t steps() const { return steps_; }
@@ -28,7 +31,7 @@ class Optimizer {
   double clipping(const std::vector<Tensors>& gradients) const;
   void update(std::size_t i, In gradients, double learning_rate, double grad_scale);
 
-  const nn::Vit& model_;
+  const std::vector<nn::Parameter> trained_;
   TrainConfig train_;
   bool adamw_;
   std::vector<Slot> slots_;

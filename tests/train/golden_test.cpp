@@ -6,9 +6,9 @@
 #include "autograd/tape.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/cross_entropy.h"
-#include "train/groups.h"
 #include "train/model.h"
 #include "train/optimizer.h"
+#include "train/supervised_step.h"
 
 namespace {
 
@@ -73,11 +73,11 @@ TEST_CASE("ten steps of AdamW follow PyTorch's losses, in groups on one and two 
     train.grad_clip = 0;
     LossConfig loss;
     loss.label_smoothing = kSmoothing;
-    Optimizer optimizer(model, train);
+    Optimizer optimizer(model.parameters().all(), train);
     const auto expected = file.tensors.at("losses").to_vector<float>();
     for (const float want : expected) {
       const Batchwise step = forward_backward(
-          model,
+          model, model.parameters().all(),
           {file.tensors.at("images"), file.tensors.at("labels"), loss, 1, optimizer.steps()});
       CHECK(step.loss == doctest::Approx(want).epsilon(2e-5));
       optimizer.step(step.gradients, 1e-2);

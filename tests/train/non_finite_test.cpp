@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "nn/vit.h"
 #include "tests/train/program.h"
 #include "train/optimizer.h"
 #include "train/safetensors.h"
@@ -83,7 +84,7 @@ TEST_CASE("a gradient whose norm is not finite changes nothing") {
   const nn::Vit model({.img_size = 16, .width = 8, .depth = 1, .heads = 1, .classes = 2}, 1);
   TrainConfig train;
   train.grad_clip = 1;
-  Optimizer optimizer(model, train);
+  Optimizer optimizer(model.parameters().all(), train);
   Tensors gradients;
   for (const nn::Parameter& p : model.parameters().all())
     gradients.push_back(Tensor::full(p.value.shape(), 1));

@@ -1,43 +1,26 @@
 #include "train/phases/supervised.h"
 
-#include "train/groups.h"
-
 namespace hg {
 
 SupervisedPhase::SupervisedPhase(const PhaseSetting& s, const Safetensors* before, bool resumed)
-    : loss_(s.config.loss),
-      seed_(s.seed()),
-      metadata_(before ? before->metadata : std::map<std::string, std::string>()),
-      model_(before ? vit_options(s.config, *before, "state.safetensors") : vit_options(s.config),
-             static_cast<std::uint64_t>(s.config.run.seed)),
-      optimizer_(model_, s.phase().train),
-      train_loader_(*s.data.train, s.loading(Split::train)),
-      test_loader_(*s.data.test, s.loading(Split::test)),
-      schedule_(s.phase().train, train_loader_.batches()) {
-  if (before) take_weights(model_, *before, resumed);
+    : GradientPhase(s, before), loss_(s.config.loss) {
+  take_up(s, before, resumed, s.phase().freeze);
 }
 
-void SupervisedPhase::start_epoch(std::int64_t epoch, std::int64_t first) {
-  train_loader_.start_epoch(epoch, first);
+StepInput SupervisedPhase::input_of(const Batch& batch) const {
+  return {batch.images, batch.labels, loss_, seed_, steps(), batch.keep};
 }
 
-std::optional<StepReport> SupervisedPhase::step() {
-  if (!train_loader_.next(batch_)) return std::nullopt;
-  const StepInput input{batch_.images, batch_.labels,      loss_,
-                        seed_,         optimizer_.steps(), batch_.keep};
-  const Batchwise done = forward_backward(model_, input);
-  if (!optimizer_.step(done.gradients, schedule_.learning_rate(optimizer_.steps())))
-    explain_non_finite_step(model_, input);
-  return StepReport{batch_.size(), done.loss, batch_.size() * tokens_of(model_, batch_.keep),
-                    batch_.selection.unscored, batch_.selection.flops};
+Batchwise SupervisedPhase::learn_from(const Batch& batch) {
+  return forward_backward(model_, trained_, input_of(batch));
+}
+
+void SupervisedPhase::explain(const Batch& batch) {
+  explain_non_finite_step(model_, trained_, input_of(batch));
 }
 
 std::optional<EpochReport> SupervisedPhase::finish_epoch(const std::function<bool()>& stop) {
   return judge(model_, test_loader_, stop);
-}
-
-void SupervisedPhase::load_moments(const RunState& state) {
-  optimizer_.load(state.moments, state.steps, state.source);
 }
 
 }  // namespace hg

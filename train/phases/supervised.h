@@ -2,34 +2,22 @@
 // images.
 #pragma once
 
-#include "train/optimizer.h"
-#include "train/phases/phase.h"
-#include "train/schedule.h"
+#include "train/phases/gradient_phase.h"
+#include "train/supervised_step.h"
 
 namespace hg {
 
-class SupervisedPhase final : public TrainingPhase {
+class SupervisedPhase final : public GradientPhase {
  public:
   SupervisedPhase(const PhaseSetting& setting, const Safetensors* before, bool resumed);
-
-  std::int64_t batches() const override { return train_loader_.batches(); }
-  std::int64_t steps() const override { return optimizer_.steps(); }
-  void start_epoch(std::int64_t epoch, std::int64_t first) override;
-  std::optional<StepReport> step() override;
   std::optional<EpochReport> finish_epoch(const std::function<bool()>& stop) override;
-  ModelWeights weights() const override { return {weights_of(model_), metadata_}; }
-  NamedTensors moments() const override { return optimizer_.state(); }
-  void load_moments(const RunState& state) override;
 
  private:
+  StepInput input_of(const Batch& batch) const;
+  Batchwise learn_from(const Batch& batch) override;
+  [[noreturn]] void explain(const Batch& batch) override;
+
   const LossConfig loss_;
-  const std::uint64_t seed_;
-  const std::map<std::string, std::string> metadata_;  // of the weights it began with
-  const nn::Vit model_;
-  Optimizer optimizer_;
-  Loader train_loader_, test_loader_;
-  Schedule schedule_;
-  Batch batch_;
 };
 
 }  // namespace hg

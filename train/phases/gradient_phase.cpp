@@ -1,0 +1,48 @@
+#include "train/phases/gradient_phase.h"
+
+namespace hg {
+
+GradientPhase::GradientPhase(const PhaseSetting& s, const Safetensors* before,
+                             const std::optional<LoaderOptions>& training)
+    : seed_(s.seed()),
+      model_(before ? vit_options(s.config, *before, "state.safetensors") : vit_options(s.config),
+             static_cast<std::uint64_t>(s.config.run.seed)),
+      train_loader_(*s.data.train, training ? *training : s.loading(Split::train)),
+      test_loader_(*s.data.test, s.loading(Split::test)),
+      metadata_(before ? before->metadata : std::map<std::string, std::string>()),
+      schedule_(s.phase().train, train_loader_.batches()) {}
+
+void GradientPhase::take_up(const PhaseSetting& s, const Safetensors* before, bool resumed,
+                            const std::vector<std::string>& freeze) {
+  if (before) take_weights(model_, *before, resumed);
+  trained_ =
+      trained_parameters(model_.parameters(), freeze, fmt::format("phase.{}.freeze", s.index));
+  optimizer_.emplace(trained_, s.phase().train);
+}
+
+void GradientPhase::start_epoch(std::int64_t epoch, std::int64_t first) {
+  train_loader_.start_epoch(epoch, first);
+}
+
+std::optional<StepReport> GradientPhase::step() {
+  if (!train_loader_.next(batch_)) return std::nullopt;
+  const Batchwise done = learn_from(batch_);
+  if (!optimizer_->step(done.gradients, schedule_.learning_rate(optimizer_->steps())))
+    explain(batch_);
+  return StepReport{batch_.size(), done.loss, batch_.size() * tokens_per_image(batch_),
+                    batch_.selection.unscored, batch_.selection.flops};
+}
+
+std::int64_t GradientPhase::tokens_per_image(const Batch& batch) const {
+  return tokens_of(model_, batch.keep);
+}
+
+GroupStep GradientPhase::group_step(const Batch& batch, std::int64_t tokens) const {
+  return {model_, trained_, plan_groups(model_, batch.size(), tokens), seed_, optimizer_->steps()};
+}
+
+void GradientPhase::load_moments(const RunState& state) {
+  optimizer_->load(state.moments, state.steps, state.source);
+}
+
+}  // namespace hg

@@ -1,0 +1,51 @@
+// What all phases that train by gradients share: a model with perhaps heads of the phase's own,
+// loaders, schedule and optimizer. A kind of phase says what a batch teaches, and how it is judged.
+#pragma once
+
+#include "train/groups.h"
+#include "train/optimizer.h"
+#include "train/phases/phase.h"
+#include "train/schedule.h"
+
+namespace hg {
+
+class GradientPhase : public TrainingPhase {
+ public:
+  std::int64_t batches() const final { return train_loader_.batches(); }
+  std::int64_t steps() const final { return optimizer_->steps(); }
+  void start_epoch(std::int64_t epoch, std::int64_t first) final;
+  std::optional<StepReport> step() final;
+  ModelWeights weights() const final { return {weights_of(model_), metadata_}; }
+  NamedTensors moments() const final { return optimizer_->state(); }
+  void load_moments(const RunState& state) final;
+
+ protected:
+  // `training`: how batches to learn from are made, if not as the configuration says.
+  GradientPhase(const PhaseSetting& setting, const Safetensors* before,
+                const std::optional<LoaderOptions>& training = {});
+  // To be called once, by the kind's constructor, when its heads are in model_.heads(): takes the
+  // weights and starts to train all but what `freeze` names.
+  void take_up(const PhaseSetting& setting, const Safetensors* before, bool resumed,
+               const std::vector<std::string>& freeze);
+
+  // Loss and gradients of a batch, and the same again, to be blamed, when they are not finite.
+  virtual Batchwise learn_from(const Batch& batch) = 0;
+  [[noreturn]] virtual void explain(const Batch& batch) = 0;
+  virtual std::int64_t tokens_per_image(const Batch& batch) const;
+
+  // Of this batch, to run passes in; sequences have `tokens` tokens.
+  GroupStep group_step(const Batch& batch, std::int64_t tokens) const;
+
+  const std::uint64_t seed_;
+  nn::Vit model_;
+  std::vector<nn::Parameter> trained_;
+  std::optional<Optimizer> optimizer_;
+  Loader train_loader_, test_loader_;
+
+ private:
+  const std::map<std::string, std::string> metadata_;  // of the weights it began with
+  const Schedule schedule_;
+  Batch batch_;
+};
+
+}  // namespace hg
