@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "tensor/error.h"
+#include "tensor/memory_peak.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -45,7 +46,14 @@ std::size_t bytes_of(int size_class) {
   return static_cast<std::size_t>(size_class - octave * 8) * kAlign << octave;
 }
 
-std::atomic<std::uint64_t> system_calls{0}, bytes_reserved{0}, bytes_in_use{0};
+std::atomic<std::uint64_t> system_calls{0}, bytes_reserved{0}, bytes_in_use{0}, peak_bytes{0};
+
+void count_in_use(std::uint64_t bytes) {
+  const std::uint64_t now = bytes_in_use.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  std::uint64_t peak = peak_bytes.load(std::memory_order_relaxed);
+  while (now > peak && !peak_bytes.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+  }
+}
 
 struct Arena {
   std::mutex mutex;
@@ -123,7 +131,7 @@ void* allocate(std::size_t bytes) {
   const int size_class = class_of(bytes);
   Header* h = this_arena()->take(size_class);
   if (!h) h = from_system(size_class);
-  bytes_in_use.fetch_add(bytes_of(size_class), std::memory_order_relaxed);
+  count_in_use(bytes_of(size_class));
   void* p = h + 1;
   ASAN_POISON_MEMORY_REGION(p, bytes_of(size_class));
   ASAN_UNPOISON_MEMORY_REGION(p, bytes);
@@ -156,3 +164,13 @@ void release_cached() {
 Stats stats() { return {system_calls.load(), bytes_reserved.load(), bytes_in_use.load()}; }
 
 }  // namespace hg::allocator
+
+namespace hg {
+
+MemoryPeak::MemoryPeak() : start_(allocator::bytes_in_use.load()) {
+  allocator::peak_bytes = start_;
+}
+
+std::uint64_t MemoryPeak::bytes() const { return allocator::peak_bytes.load() - start_; }
+
+}  // namespace hg

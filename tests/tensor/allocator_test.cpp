@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tensor/error.h"
+#include "tensor/memory_peak.h"
 
 using namespace hg;
 using allocator::allocate;
@@ -144,6 +145,24 @@ TEST_CASE("release_cached gives back everything that is not in use") {
   CHECK(stats().bytes_reserved == before.bytes_reserved);
   CHECK(stats().bytes_in_use == before.bytes_in_use);
   CHECK(stats().system_calls == before.system_calls + 6);  // bytes_taken_by asked for one, too
+}
+
+TEST_CASE("the peak is the most in use at a time, whichever thread holds it") {
+  constexpr std::uint64_t kBlock = 1 << 20;
+  void* const held = allocate(kBlock);
+  const MemoryPeak peak;
+  CHECK(peak.bytes() == 0);
+  deallocate(allocate(2 * kBlock));
+  std::thread([] { deallocate(allocate(kBlock)); }).join();
+  CHECK(peak.bytes() == 2 * kBlock);
+  std::thread([&] {
+    void* const p = allocate(3 * kBlock);
+    deallocate(held);
+    deallocate(p);
+  }).join();
+  CHECK(peak.bytes() == 3 * kBlock);
+  const MemoryPeak later;
+  CHECK(later.bytes() == 0);
 }
 
 TEST_CASE("absurd sizes throw hg::Error") {

@@ -1,0 +1,18 @@
+// How much host memory something needs: the most that the allocator had in use at a time.
+#pragma once
+
+#include <cstdint>
+
+namespace hg {
+
+// Counts from its making on; one at a time, made while no other thread allocates.
+class MemoryPeak {
+ public:
+  MemoryPeak();
+  std::uint64_t bytes() const;  // beyond what was in use when it was made
+
+ private:
+  std::uint64_t start_;
+};
+
+}  // namespace hg
