@@ -8,6 +8,7 @@
 #include "energy/choice.h"
 #include "energy/cpu_info.h"
 #include "energy/fit.h"
+#include "energy/window.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/observer.h"
 #include "tensor/ops/attention.h"
@@ -18,7 +19,6 @@
 #include "tensor/ops/softmax.h"
 #include "tensor/ops/unary.h"
 #include "tools/hgprof/commands.h"
-#include "tools/hgprof/window.h"
 #include "train/files.h"
 #include "train/usage_error.h"
 
@@ -27,6 +27,7 @@ namespace {
 
 using energy::BenchPoint;
 using energy::Features;
+using energy::Window;
 
 constexpr int kTrials = 5;
 

@@ -2,13 +2,14 @@
 #include <nlohmann/json.hpp>
 
 #include "energy/choice.h"
+#include "energy/window.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/op.h"
 #include "tensor/ops/registry.h"
 #include "tensor/run.h"
 #include "tools/hgprof/commands.h"
 #include "tools/hgprof/enlarge.h"
-#include "tools/hgprof/window.h"
+#include "tools/hgprof/spread.h"
 #include "train/usage_error.h"
 
 namespace hg::prof {
@@ -45,17 +46,17 @@ Figures profile_op(const OpInfo& info, energy::Meter& meter) {
   const auto repeat = [&](std::uint64_t calls) {
     for (std::uint64_t i = 0; i < calls; ++i) run(*sample.op, in);
   };
-  measure(meter, kWarmUpSeconds, repeat);
+  energy::measure(meter, kWarmUpSeconds, repeat);
   std::vector<double> seconds, joules;
   for (int trial = 0; trial < kTrials; ++trial) {
-    const Window w = measure(meter, kTrialSeconds, repeat);
+    const energy::Window w = energy::measure(meter, kTrialSeconds, repeat);
     const auto calls = static_cast<double>(w.calls);
     f.calls += w.calls;
     seconds.push_back(w.seconds / calls);
     joules.push_back(w.total_uj() * 1e-6 / calls);
   }
-  f.seconds = median(seconds);
-  f.joules = median(joules);
+  f.seconds = statistics::median(seconds);
+  f.joules = statistics::median(joules);
   f.spread = spread(joules);
   return f;
 }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "energy/window.h"
 #include "tensor/backend.h"
-#include "tools/hgprof/window.h"
 
 namespace hg::prof {
 namespace {
@@ -16,9 +16,9 @@ struct StepTimes {
   void add(BenchStep& step) {
     Backend& clock = backend(Device::cpu);
     const std::int64_t start = clock.timestamp_ns();
-    const double cpu_before = cpu_seconds();
+    const double cpu_before = energy::cpu_seconds();
     step();
-    cpu.push_back(cpu_seconds() - cpu_before);
+    cpu.push_back(energy::cpu_seconds() - cpu_before);
     wall.push_back(static_cast<double>(clock.timestamp_ns() - start) * 1e-9);
   }
 };
