@@ -1,6 +1,8 @@
 #include "train/bench_step.h"
 
+#include "tensor/backend.h"
 #include "tensor/random.h"
+#include "train/flop_counter.h"
 #include "train/phases/prune.h"
 #include "train/selection.h"
 
@@ -51,6 +53,20 @@ void BenchStep::operator()() {
   ++input_.step;
   optimizer_.step(forward_backward(model_, model_.parameters().all(), input_).gradients,
                   kLearningRate);
+}
+
+double BenchStep::timed_ms() {
+  Backend& clock = backend(Device::cpu);
+  const std::int64_t start = clock.timestamp_ns();
+  (*this)();
+  return static_cast<double>(clock.timestamp_ns() - start) * 1e-6;
+}
+
+std::uint64_t BenchStep::flops() {
+  FlopCounter counter;
+  const ObserverGuard guard(counter);
+  (*this)();
+  return counter.flops();
 }
 
 }  // namespace hg

@@ -10,7 +10,9 @@ class BenchStep {
  public:
   explicit BenchStep(const Config& config);
 
-  void operator()();  // forward, backward and update
+  void operator()();      // forward, backward and update
+  double timed_ms();      // makes a step
+  std::uint64_t flops();  // the same
   std::int64_t batch() const { return input_.labels.dim(0); }
   const nn::Vit& model() const { return model_; }
 

@@ -2,35 +2,18 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tensor/backend.h"
 #include "tensor/cpu/parallel.h"
 #include "train/bench_step.h"
 #include "train/commands/commands.h"
-#include "train/flop_counter.h"
 
 namespace hg {
-namespace {
-
-std::uint64_t flops_of(BenchStep& step) {
-  FlopCounter counter;
-  const ObserverGuard guard(counter);
-  step();
-  return counter.flops();
-}
-
-}  // namespace
-
 int bench_command(const BenchOptions& options) {
   const Config config = options.load();
   BenchStep step(config);
-  Backend& clock = backend(Device::cpu);
-  const std::uint64_t flops = flops_of(step);
+  const std::uint64_t flops = step.flops();
+  step();  // warms up
   std::vector<double> times;
-  for (std::int64_t s = -1; s < options.steps; ++s) {  // the first one warms up
-    const std::int64_t start = clock.timestamp_ns();
-    step();
-    if (s >= 0) times.push_back(static_cast<double>(clock.timestamp_ns() - start) * 1e-6);
-  }
+  for (std::int64_t s = 0; s < options.steps; ++s) times.push_back(step.timed_ms());
   std::sort(times.begin(), times.end());
   const std::int64_t batch = step.batch();
   const double best = times.front(), median = times[times.size() / 2];
