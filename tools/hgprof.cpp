@@ -1,6 +1,7 @@
 // hgprof: where the joules of training go, by layer, op and phase.
 #include "tools/hgprof/commands.h"
 #include "train/commands/cli.h"
+#include "train/config_variants.h"
 
 namespace {
 
@@ -9,6 +10,7 @@ using namespace hg;
 struct Commands {
   prof::ProfileOptions profile;
   prof::OpsOptions ops;
+  prof::AttentionBenchOptions attention;
   prof::CalibrateOptions calibrate;
   prof::DiffOptions diff;
   std::function<int()> chosen;
@@ -16,6 +18,7 @@ struct Commands {
   void add_to(CLI::App& app) {
     add_profile(app);
     add_ops(*app.add_subcommand("ops", "Each registered op alone"));
+    add_attention(*app.add_subcommand("attention", "Cores of attention by sequence length"));
     add_calibrate(*app.add_subcommand("calibrate", "Fit this machine's energy profile"));
     add_diff(*app.add_subcommand("diff", "What changed between two profiles"));
   }
@@ -39,6 +42,24 @@ struct Commands {
     app.add_option("--threads", ops.threads, "threads; 0: every core");
     add_json(app, ops.json);
     app.callback([this] { chosen = [this] { return ops_command(ops); }; });
+  }
+  void add_attention(CLI::App& app) {
+    prof::AttentionBenchOptions& o = attention;
+    app.add_option("--lengths", o.lengths, "tokens: 256,1024,4096,16384 unless told")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 1 << 20));
+    app.add_option("--variants", o.variants, kVariantsHelp);
+    app.add_option("--dim", o.dim, "width of the head")->check(CLI::Range(1, 4096));
+    app.add_option("--pruned", o.pruned, "share of pairs that fiak_pruned lacks (0.7)")
+        ->check(CLI::Range(0.0, 1.0));
+    app.add_option("--rounds", o.rounds, "measurements, of which the least counts")
+        ->check(CLI::Range(1, 1000));
+    app.add_option("--seconds", o.seconds, "leave out calls that would take longer (10)");
+    app.add_option("--memory", o.gigabytes, "leave out layers that would need more GB (4)");
+    app.add_option("--threads", o.threads, "threads inside an op (1); 0: every core");
+    app.add_option("--seed", o.seed, "seed of every random draw")->check(CLI::NonNegativeNumber);
+    add_json(app, o.json);
+    app.callback([this] { chosen = [this] { return attention_command(attention); }; });
   }
   void add_calibrate(CLI::App& app) {
     app.add_option("--out", calibrate.out, "file to write")->required();
@@ -76,8 +97,9 @@ int run(int argc, char** argv) {
                   "a configuration and a command; expected one of them");
     return commands.chosen();
   }
-  usage_require(!commands.profile.config.empty(), "CONFIG",
-                "expected a configuration or ops, calibrate, diff (hgprof --help shows how)");
+  usage_require(
+      !commands.profile.config.empty(), "CONFIG",
+      "expected a configuration or ops, attention, calibrate, diff (hgprof --help shows how)");
   return profile_command(commands.profile);
 }
 

@@ -8,18 +8,12 @@
 #include "energy/ledger.h"
 #include "tests/energy/environment.h"
 #include "tests/energy/powercap_tree.h"
-#include "tests/train/program.h"
+#include "tests/tools/hgprof_program.h"
 
 using namespace hg;
 using namespace hg::testing;
 
 namespace {
-
-Outcome hgprof(const Arguments& arguments) {
-  ChildOptions options;
-  options.program = HG_PROF_PROGRAM;
-  return Child(arguments, options).wait();
-}
 
 // A tiny model, in batches that two workers share.
 Arguments tiny(const Arguments& more = {}) {
@@ -176,7 +170,7 @@ TEST_CASE("wrong use is refused in one line") {
   const auto refused = [](const Arguments& arguments, const std::vector<std::string>& parts) {
     check_refused(hgprof(arguments), 2, parts, "hgprof");
   };
-  refused({}, {"CONFIG", "ops, calibrate, diff"});
+  refused({}, {"CONFIG", "ops, attention, calibrate, diff"});
   refused({"no-such"}, {"no-such"});
   refused(tiny({"--by", "x"}), {"--by", "layer, op or phase"});
   refused(tiny({"--sort", "x"}), {"--sort"});

@@ -1,0 +1,54 @@
+// One attention layer alone, on random tokens: what its core costs. The core is all but the
+// projections (METHODS.md, section 2).
+#pragma once
+
+#include "energy/session.h"
+#include "nn/attention/attention.h"
+
+namespace hg::prof {
+
+enum class Pass { forward, training };  // training: forward and backward
+
+struct CaseOptions {
+  nn::AttentionOptions attention;  // .tokens is the length
+  double pruned = 0;               // share of pairs, of "fiak_pruned"; random priors choose them
+  std::uint64_t seed = 1;
+};
+
+class AttentionCase {
+ public:
+  // With hollow it can be counted, not called.
+  explicit AttentionCase(const CaseOptions& options, bool hollow = false);
+
+  void call(Pass pass) const;
+  // What the layer holds, its input included: parameters, and the index of a pruned one.
+  std::uint64_t held_bytes() const { return held_bytes_; }
+  std::int64_t parameters() const { return parameters_.count(); }
+
+ private:
+  std::uint64_t held_bytes_ = 0;
+  nn::Parameters parameters_;
+  std::unique_ptr<nn::Attention> attention_;
+  Tensor x_, gradient_;  // [1, N, E]
+};
+
+// Exact, without running it.
+Cost core_cost(const AttentionCase& layer, Pass pass);
+
+// The most memory in use at a time in one call, with what the layer holds.
+std::uint64_t peak_bytes(const AttentionCase& layer, Pass pass);
+
+// Of one call.
+struct CoreFigures {
+  double seconds = 0;  // the least of the calls: of one thread its own time, else wall time
+  double joules = 0;   // the mean
+  energy::Kind kind = energy::Kind::unavailable;
+};
+// Calls for at least so long.
+CoreFigures measure_core(const AttentionCase& layer, Pass pass, energy::Meter& meter,
+                         double seconds);
+
+// The sum of the core's rows.
+energy::LedgerRow core_row(const energy::Ledger& ledger);
+
+}  // namespace hg::prof
