@@ -96,20 +96,23 @@ Tile<T> select_tile(int64_t rows, int64_t wanted_packets) {
   return by_rows[rows - 1];
 }
 
-// Columns that do not fill their packets are computed in a full tile aside.
+// Columns that do not fill their last packet are computed in a full tile aside.
 template <class T>
 void narrow_tile(int64_t rows, int64_t cols, int64_t k, const Matrix<T>& a, const T* b, T* c,
                  int64_t ldc, Store<T> store) {
   constexpr int wide = kPanel<T>;
-  T aside[kTileRows * wide] = {}, bias[wide] = {};
+  const Tile<T> tile = select_tile<T>(rows, ceil_div(cols, kLanes<T>));
+  if (cols % kLanes<T> == 0) return tile(k, a, b, c, ldc, store);
+  alignas(64) T aside[kTileRows * wide], bias[wide];
   if (store.accumulate) {
-    for (int64_t i = 0; i < rows; ++i) std::copy_n(c + i * ldc, cols, aside + i * wide);
+    for (int64_t i = 0; i < rows; ++i)
+      std::fill(std::copy_n(c + i * ldc, cols, aside + i * wide), aside + (i + 1) * wide, T{0});
   }
   if (store.bias) {
-    std::copy_n(store.bias, cols, bias);
+    std::fill(std::copy_n(store.bias, cols, bias), bias + wide, T{0});
     store.bias = bias;
   }
-  select_tile<T>(rows, ceil_div(cols, kLanes<T>))(k, a, b, aside, wide, store);
+  tile(k, a, b, aside, wide, store);
   for (int64_t i = 0; i < rows; ++i) std::copy_n(aside + i * wide, cols, c + i * ldc);
 }
 
