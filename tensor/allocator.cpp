@@ -46,28 +46,41 @@ std::size_t bytes_of(int size_class) {
   return static_cast<std::size_t>(size_class - octave * 8) * kAlign << octave;
 }
 
-std::atomic<std::uint64_t> system_calls{0}, bytes_reserved{0}, bytes_in_use{0}, peak_bytes{0};
+std::atomic<std::uint64_t> system_calls{0}, bytes_reserved{0};
 
-void count_in_use(std::uint64_t bytes) {
-  const std::uint64_t now = bytes_in_use.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  std::uint64_t peak = peak_bytes.load(std::memory_order_relaxed);
-  while (now > peak && !peak_bytes.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+// In use since a MemoryPeak began to watch: threads meet on it, so only while one does.
+std::atomic<bool> watching{false};
+std::atomic<std::int64_t> watched_bytes{0}, watched_peak{0};
+
+void watch(std::int64_t bytes) {
+  if (!watching.load(std::memory_order_relaxed)) return;
+  const std::int64_t now = watched_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  std::int64_t peak = watched_peak.load(std::memory_order_relaxed);
+  while (now > peak && !watched_peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
   }
 }
 
 struct Arena {
   std::mutex mutex;
   std::array<Header*, kClasses> free{};
+  std::uint64_t bytes_in_use = 0;
   bool owned = false;  // by a live thread
 
   Header* take(int size_class) {
     const std::lock_guard lock(mutex);
     Header* h = free[size_class];
-    if (h) free[size_class] = h->next;
+    if (!h) return nullptr;
+    bytes_in_use += bytes_of(size_class);
+    free[size_class] = h->next;
     return h;
+  }
+  void count_new(int size_class) {
+    const std::lock_guard lock(mutex);
+    bytes_in_use += bytes_of(size_class);
   }
   void put(Header* h) {
     const std::lock_guard lock(mutex);
+    bytes_in_use -= bytes_of(static_cast<int>(h->size_class));
     h->next = free[h->size_class];
     free[h->size_class] = h;
   }
@@ -121,6 +134,7 @@ Header* from_system(int size_class) {
   require(raw != nullptr, "allocator", "no memory for {} bytes", bytes);
   system_calls.fetch_add(1, std::memory_order_relaxed);
   bytes_reserved.fetch_add(bytes, std::memory_order_relaxed);
+  this_arena()->count_new(size_class);
   return new (raw) Header{this_arena(), nullptr, static_cast<std::uint32_t>(size_class)};
 }
 
@@ -131,7 +145,7 @@ void* allocate(std::size_t bytes) {
   const int size_class = class_of(bytes);
   Header* h = this_arena()->take(size_class);
   if (!h) h = from_system(size_class);
-  count_in_use(bytes_of(size_class));
+  watch(static_cast<std::int64_t>(bytes_of(size_class)));
   void* p = h + 1;
   ASAN_POISON_MEMORY_REGION(p, bytes_of(size_class));
   ASAN_UNPOISON_MEMORY_REGION(p, bytes);
@@ -141,7 +155,7 @@ void* allocate(std::size_t bytes) {
 void deallocate(void* p) noexcept {
   if (!p) return;
   Header* h = static_cast<Header*>(p) - 1;
-  bytes_in_use.fetch_sub(bytes_of(h->size_class), std::memory_order_relaxed);
+  watch(-static_cast<std::int64_t>(bytes_of(static_cast<int>(h->size_class))));
   ASAN_POISON_MEMORY_REGION(p, bytes_of(h->size_class));
   h->arena->put(h);
 }
@@ -161,16 +175,30 @@ void release_cached() {
   }
 }
 
-Stats stats() { return {system_calls.load(), bytes_reserved.load(), bytes_in_use.load()}; }
+Stats stats() {
+  Stats all{system_calls.load(), bytes_reserved.load(), 0};
+  const std::lock_guard lock(arenas().mutex);
+  for (auto& arena : arenas().all) {
+    const std::lock_guard arena_lock(arena->mutex);
+    all.bytes_in_use += arena->bytes_in_use;
+  }
+  return all;
+}
 
 }  // namespace hg::allocator
 
 namespace hg {
 
-MemoryPeak::MemoryPeak() : start_(allocator::bytes_in_use.load()) {
-  allocator::peak_bytes = start_;
+MemoryPeak::MemoryPeak() {
+  allocator::watched_bytes = 0;
+  allocator::watched_peak = 0;
+  allocator::watching = true;
 }
 
-std::uint64_t MemoryPeak::bytes() const { return allocator::peak_bytes.load() - start_; }
+MemoryPeak::~MemoryPeak() { allocator::watching = false; }
+
+std::uint64_t MemoryPeak::bytes() const {
+  return static_cast<std::uint64_t>(allocator::watched_peak.load());
+}
 
 }  // namespace hg

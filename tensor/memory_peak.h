@@ -9,10 +9,10 @@ namespace hg {
 class MemoryPeak {
  public:
   MemoryPeak();
+  ~MemoryPeak();
+  MemoryPeak(const MemoryPeak&) = delete;
+  MemoryPeak& operator=(const MemoryPeak&) = delete;
   std::uint64_t bytes() const;  // beyond what was in use when it was made
-
- private:
-  std::uint64_t start_;
 };
 
 }  // namespace hg

@@ -1,11 +1,13 @@
 #include "tensor/observer.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace hg {
 namespace {
@@ -54,15 +56,64 @@ ScopeTable& scope_table() {
   return table;
 }
 
+// What this thread has looked up, so that threads meet on the table's lock only for new paths.
+class ScopeCache {
+ public:
+  template <class Find>
+  const ScopePath* find_or(const ScopePath* parent, std::string_view name, bool leaf, Find&& find) {
+    Entry& entry = entries_[slot_of(parent, name, leaf)];
+    if (entry.parent != parent || entry.name != name || entry.leaf != leaf)
+      entry = {parent, find(), std::string(name), leaf};
+    return entry.path;
+  }
+
+ private:
+  struct Entry {
+    const ScopePath* parent = nullptr;
+    const ScopePath* path = nullptr;
+    std::string name;
+    bool leaf = false;
+  };
+  static constexpr std::size_t kEntries = 1024;
+
+  static std::size_t slot_of(const ScopePath* parent, std::string_view name, bool leaf) {
+    std::size_t h = reinterpret_cast<std::uintptr_t>(parent) + leaf;
+    for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
+    return (h ^ h >> 20) % kEntries;
+  }
+
+  std::vector<Entry> entries_{kEntries};
+};
+
+ScopeCache& scope_cache() {
+  thread_local ScopeCache cache;
+  return cache;
+}
+
 const ScopePath kRoot{};
 std::atomic<ObserverGuard*> innermost{nullptr};
-std::atomic<int> visitors{0};  // calls of observers under way
+
+// Calls of observers under way, in slots that threads share as little as possible: an op's thread
+// should not wait for the cache line of another's.
+struct alignas(64) VisitorSlot {
+  std::atomic<int> visitors{0};
+};
+std::array<VisitorSlot, 64> visitor_slots;
+
+std::atomic<int>& my_visitors() {
+  static std::atomic<std::size_t> threads{0};
+  thread_local VisitorSlot& mine = visitor_slots[threads.fetch_add(1) % visitor_slots.size()];
+  return mine.visitors;
+}
 
 struct Visit {
-  Visit() { visitors.fetch_add(1); }
-  ~Visit() { visitors.fetch_sub(1); }
+  Visit() { mine.fetch_add(1); }
+  ~Visit() { mine.fetch_sub(1, std::memory_order_release); }
   Visit(const Visit&) = delete;
   Visit& operator=(const Visit&) = delete;
+
+ private:
+  std::atomic<int>& mine = my_visitors();
 };
 
 thread_local Phase phase = Phase::forward;
@@ -93,10 +144,11 @@ PhaseScope::~PhaseScope() { phase = previous_; }
 
 const ScopePath* current_scope() { return scope; }
 Scope::Scope(std::string_view name) : previous_(scope) {
-  scope = scope_table().descend(scope, name);
+  scope =
+      scope_cache().find_or(scope, name, false, [&] { return scope_table().descend(scope, name); });
 }
 Scope::Scope(std::string_view name, Leaf) : previous_(scope) {
-  scope = scope_table().leaf(scope, name);
+  scope = scope_cache().find_or(scope, name, true, [&] { return scope_table().leaf(scope, name); });
 }
 Scope::Scope(const ScopePath* path) : previous_(scope) { scope = path; }
 Scope::~Scope() { scope = previous_; }
@@ -107,7 +159,8 @@ ObserverGuard::ObserverGuard(Observer& observer) : observer_(observer), outer_(i
 // Who has come in before the store may still be with the observer; who comes later finds the outer.
 ObserverGuard::~ObserverGuard() {
   innermost.store(outer_);
-  while (visitors.load() != 0) std::this_thread::yield();
+  for (const VisitorSlot& slot : visitor_slots)
+    while (slot.visitors.load() != 0) std::this_thread::yield();
 }
 
 void notify_begin(const OpCall& call) {

@@ -15,7 +15,7 @@
 namespace hg {
 namespace {
 
-constexpr std::int64_t kTokensInCache = 600;
+constexpr std::int64_t kTokensInCache = 1200;
 constexpr std::int64_t kParametersPerToken = 14000;  // fewer tokens: adding up gradients would show
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
