@@ -21,6 +21,7 @@ LoaderOptions checked(const Dataset& dataset, const LoaderOptions& options) {
   require(options.img_size > 0 && options.in_channels > 0, "loader",
           "images of {} channels and {} pixels a side, expected 1 or more of each",
           options.in_channels, options.img_size);
+  require(options.views > 0, "loader", "{} views, expected 1 or more", options.views);
   require(dataset.size() > 0, "loader", "{} has no images", dataset.info().name);
   require(!options.drop_last || options.batch_size <= dataset.size(), "loader",
           "batch_size {}, but {} has {} images", options.batch_size, dataset.info().name,
@@ -29,14 +30,19 @@ LoaderOptions checked(const Dataset& dataset, const LoaderOptions& options) {
   return options;
 }
 
+std::int64_t items_of_batch(const LoaderOptions& options) {
+  return options.balance ? options.balance->batch() : options.batch_size;
+}
+
 std::int64_t batch_count(const Dataset& dataset, const LoaderOptions& options) {
-  const std::int64_t spare = options.drop_last ? 0 : options.batch_size - 1;
-  return (dataset.size() + spare) / options.batch_size;
+  const std::int64_t items = items_of_batch(options);
+  const std::int64_t spare = options.drop_last || options.balance ? 0 : items - 1;
+  return (dataset.size() + spare) / items;
 }
 
 std::size_t batches_ahead(const LoaderOptions& o) {
   const std::size_t side = static_cast<std::size_t>(o.img_size);
-  const std::size_t pixels = static_cast<std::size_t>(o.batch_size) *
+  const std::size_t pixels = static_cast<std::size_t>(items_of_batch(o) * o.views) *
                              static_cast<std::size_t>(o.in_channels) * side * side;
   return std::clamp(kAheadBytes / (pixels * sizeof(float)), std::size_t{1}, kMostAhead);
 }
@@ -52,6 +58,7 @@ Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
       options_(checked(dataset, options)),
       normalize_(options.normalization.value_or(dataset.normalization())
                      .for_channels(options.in_channels)),
+      batch_items_(items_of_batch(options)),
       batches_(batch_count(dataset, options)),
       ahead_(batches_ahead(options)),
       fit_(options.img_size, options.in_channels),
@@ -59,6 +66,9 @@ Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
           Tensor::empty({1, options.in_channels, options.img_size, options.img_size}, DType::u8)),
       selector_(options.select
                     ? std::optional<PatchSelector>(std::in_place, *options.select, normalize_)
+                    : std::nullopt),
+      balanced_(options.balance
+                    ? std::optional<BalancedOrder>(std::in_place, dataset, *options.balance)
                     : std::nullopt),
       worker_([this] { work(); }) {
   if (selector_ && options_.on_work)
@@ -140,23 +150,29 @@ void Loader::work() {
 
 void Loader::order_items(std::int64_t epoch) {
   if (ordered_epoch_ == epoch) return;
+  ordered_epoch_ = epoch;
+  if (balanced_) {
+    order_.resize(static_cast<std::size_t>(batches_ * batch_items_));
+    return balanced_->fill(options_.seed, epoch, order_);
+  }
   order_.resize(static_cast<std::size_t>(dataset_.size()));
   std::iota(order_.begin(), order_.end(), std::int64_t{0});
-  if (options_.shuffle) {
-    RandomStream stream(options_.seed, fmt::format("data.shuffle.{}", epoch));
-    for (std::size_t i = order_.size() - 1; i > 0; --i)
-      std::swap(order_[i], order_[stream.below(i + 1)]);
-  }
-  ordered_epoch_ = epoch;
+  if (!options_.shuffle) return;
+  RandomStream stream(options_.seed, fmt::format("data.shuffle.{}", epoch));
+  shuffle(order_, stream);
 }
 
 bool Loader::make_batch(const Epoch& epoch, std::int64_t index, Batch& batch) {
   tell_work(Telling::begin);
   order_items(epoch.number);
-  const std::int64_t first = index * options_.batch_size;
-  const std::int64_t n = std::min(options_.batch_size, dataset_.size() - first);
+  const std::int64_t first = index * batch_items_;
+  const std::int64_t items = std::min(batch_items_, std::ssize(order_) - first);
+  const std::int64_t n = items * options_.views;
   const Draws draws = draws_of(epoch.number, index, n);
-  batch.indices.assign(order_.begin() + first, order_.begin() + first + n);
+  batch.indices.reserve(static_cast<std::size_t>(n));
+  for (std::int64_t i = first; i < first + items; ++i)
+    batch.indices.insert(batch.indices.end(), static_cast<std::size_t>(options_.views),
+                         order_[static_cast<std::size_t>(i)]);
   if (draws.keep.defined() && options_.select->mode == PatchSelection::Mode::drop) {
     const std::int64_t patch = options_.select->score.patch;
     batch.keep = draws.keep;
@@ -195,14 +211,18 @@ void Loader::tell_work(Telling what) {
   told_ns_ = now;
 }
 
-Augmentation Loader::augmentation(std::uint64_t key, std::int64_t item) const {
+std::int64_t Loader::draw_number(std::int64_t slot, const Batch& batch) const {
+  return slot % options_.views * dataset_.size() + batch.indices[static_cast<std::size_t>(slot)];
+}
+
+Augmentation Loader::augmentation(std::uint64_t key, std::int64_t number) const {
   if (!options_.augment) return {};
-  return draw_augmentation(key, item, options_.img_size, dataset_.info().mirrors);
+  return draw_augmentation(key, number, options_.img_size, dataset_.info().mirrors);
 }
 
 void Loader::make_item(std::int64_t slot, const Draws& draws, Batch& batch) {
   const std::int64_t item = batch.indices[static_cast<std::size_t>(slot)];
-  const Augmentation how = augmentation(draws.augment, item);
+  const Augmentation how = augmentation(draws.augment, draw_number(slot, batch));
   dataset_.get(item, image_);
   augment(fit_(image_), how, pixels_.data<std::uint8_t>());
   write_pixels(slot, draws, batch);
@@ -222,7 +242,7 @@ void Loader::write_pixels(std::int64_t slot, const Draws& draws, Batch& batch) {
     return normalize_(pixels_.data<std::uint8_t>(), plane, out);
   }
   std::int64_t* const keep = draws.keep.data<std::int64_t>() + slot * draws.keep.dim(1);
-  (*selector_)(pixels_, draws.select, batch.indices[static_cast<std::size_t>(slot)], keep, out);
+  (*selector_)(pixels_, draws.select, draw_number(slot, batch), keep, out);
 }
 
 }  // namespace hg

@@ -1,5 +1,6 @@
 // Batches of a data set, made ahead of time on a thread of their own. What is random depends on
-// (seed, epoch, item) alone, so an epoch entered at any batch gives the same bits at any speed.
+// (seed, epoch, item and view) alone, so an epoch entered at any batch gives the same bits at any
+// speed.
 #pragma once
 
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <thread>
 
+#include "data/class_balance.h"
 #include "data/dataset.h"
 #include "data/patch_select.h"
 #include "tensor/tensor.h"
@@ -23,6 +25,10 @@ struct LoaderOptions {
   bool augment = false;    // shift by up to img_size/8 each way; mirror, if the data set allows
   bool shuffle = false;    // a new order each epoch
   bool drop_last = false;  // leave out a last batch that isn't full
+  // Batches of P classes x R images in place of batch_size and shuffle; what is left over of an
+  // epoch is left out.
+  std::optional<ClassBalance> balance;
+  std::int64_t views = 1;  // of an item: so many follow each other, each with draws of its own
   std::uint64_t seed = 1;
   std::optional<Normalization> normalization;  // the data set's own unless given
   std::optional<PatchSelection> select;        // none: every batch has all patches
@@ -37,7 +43,7 @@ struct Batch {
   Tensor labels;                       // [B] i64
   Tensor boxes;                        // [B,4] f32: cx cy w h in 0..1; zeros where there is none
   Tensor has_box;                      // [B] i64, 1: there is a box and enough of it is in view
-  CachedVector<std::int64_t> indices;  // [B] in the data set
+  CachedVector<std::int64_t> indices;  // [B] in the data set, once for each view
   PatchSelector::Tally selection;      // what choosing its patches took
 
   std::int64_t size() const { return static_cast<std::int64_t>(indices.size()); }
@@ -65,6 +71,8 @@ class Loader {
   };
   void work();
   void order_items(std::int64_t epoch);
+  // Which draw of the streams is a slot's: each view of each item has its own.
+  std::int64_t draw_number(std::int64_t slot, const Batch& batch) const;
   // False if it was given up because another epoch was started or the loader ends.
   bool make_batch(const Epoch& epoch, std::int64_t index, Batch& batch);
   // What is random about a batch.
@@ -75,14 +83,14 @@ class Loader {
   Draws draws_of(std::int64_t epoch, std::int64_t index, std::int64_t images) const;
   void make_item(std::int64_t slot, const Draws& draws, Batch& batch);
   void write_pixels(std::int64_t slot, const Draws& draws, Batch& batch);
-  Augmentation augmentation(std::uint64_t key, std::int64_t item) const;
+  Augmentation augmentation(std::uint64_t key, std::int64_t number) const;
   enum class Telling { begin, now_and_then, rest };
   void tell_work(Telling what);
 
   const Dataset& dataset_;
   const LoaderOptions options_;
   const Normalizer normalize_;
-  const std::int64_t batches_;
+  const std::int64_t batch_items_, batches_;
   const std::size_t ahead_;  // batches kept ready
 
   // Of the worker alone.
@@ -90,6 +98,7 @@ class Loader {
   Image image_;
   Tensor pixels_;  // u8 [1,C,H,W] of an item, before normalisation
   std::optional<PatchSelector> selector_;
+  std::optional<BalancedOrder> balanced_;
   CachedVector<std::int64_t> order_;
   std::int64_t ordered_epoch_ = -1;
   std::int64_t told_ns_ = 0;  // work before this has been told

@@ -1,6 +1,7 @@
 #include "data/loader.h"
 
 #include <cmath>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -392,6 +393,140 @@ TEST_CASE("a loader tells what it works on, one stretch after the other and ops 
   }
 }
 
+LoaderOptions balanced(std::int64_t classes, std::int64_t images) {
+  LoaderOptions options = training(1);
+  options.balance = ClassBalance{classes, images};
+  return options;
+}
+
+LoaderOptions two_views(std::int64_t batch_size) {
+  LoaderOptions options = training(batch_size);
+  options.views = 2;
+  return options;
+}
+
+TEST_CASE("class-balanced batches hold R different images of each of P classes") {
+  const auto data = some_shapes(23);  // 8, 8 and 7 of a class
+  for (const auto& [classes, images] : {std::pair{3, 2}, {2, 3}, {3, 7}, {2, 8}}) {
+    Loader loader(*data, balanced(classes, images));
+    CHECK(loader.batches() == 23 / (classes * images));
+    std::set<std::int64_t> seen_classes;
+    for (std::int64_t epoch = 0; epoch < 5; ++epoch)
+      for (const Batch& batch : epoch_of(loader, epoch)) {
+        REQUIRE(batch.size() == classes * images);
+        std::map<std::int64_t, std::set<std::int64_t>> items;
+        for (std::int64_t i = 0; i < batch.size(); ++i) {
+          const std::int64_t item = batch.indices[static_cast<std::size_t>(i)];
+          CHECK(batch.labels.data<std::int64_t>()[i] == data->label(item));
+          items[data->label(item)].insert(item);
+          seen_classes.insert(data->label(item));
+        }
+        CHECK(std::ssize(items) == classes);
+        for (const auto& [label, of_class] : items) CHECK(std::ssize(of_class) == images);
+      }
+    CHECK(std::ssize(seen_classes) == (images == 8 ? 2 : 3));  // one class has only 7
+  }
+}
+
+TEST_CASE("a class-balanced epoch repeats no image before its class is used up") {
+  const auto data = some_shapes(24);  // 8 of each class
+  Loader loader(*data, balanced(3, 2));
+  std::vector<std::set<std::int64_t>> epochs;
+  std::vector<std::int64_t> orders[2];
+  for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+    std::set<std::int64_t> seen;
+    for (const Batch& batch : epoch_of(loader, epoch)) {
+      seen.insert(batch.indices.begin(), batch.indices.end());
+      orders[epoch].insert(orders[epoch].end(), batch.indices.begin(), batch.indices.end());
+    }
+    CHECK(seen.size() == 24);
+  }
+  CHECK(orders[0] != orders[1]);
+}
+
+TEST_CASE("balanced and two-view epochs entered at any batch give the same bits") {
+  const auto data = some_shapes(29);
+  for (LoaderOptions options : {balanced(2, 2), two_views(4)}) {
+    options.select = selecting(4).select;
+    Loader whole_loader(*data, options);
+    const std::vector<Batch> whole = epoch_of(whole_loader, 3);
+    for (std::int64_t first = 0; first <= whole_loader.batches(); ++first) {
+      Loader loader(*data, options);
+      epoch_of(loader, first % 2);  // what came before is without influence
+      const std::vector<Batch> rest = epoch_of(loader, 3, first);
+      REQUIRE(std::ssize(rest) == whole_loader.batches() - first);
+      for (std::size_t i = 0; i < rest.size(); ++i)
+        check_equal(rest[i], whole[static_cast<std::size_t>(first) + i]);
+    }
+  }
+}
+
+TEST_CASE("two views follow each other: the usual one, and one with draws of its own") {
+  const auto data = some_shapes(23);
+  LoaderOptions one = training(4), two = two_views(4);
+  one.select = two.select = selecting(4, 1).select;
+  Loader single(*data, one), both(*data, two);
+  const std::vector<Batch> a = epoch_of(single, 1), b = epoch_of(both, 1);
+  REQUIRE(a.size() == b.size());
+  std::size_t other_pixels = 0, other_patches = 0;
+  for (std::size_t k = 0; k < a.size(); ++k) {
+    REQUIRE(b[k].size() == 2 * a[k].size());
+    const std::vector<float> x = a[k].images.to_vector<float>(), y = b[k].images.to_vector<float>();
+    const auto kept = b[k].keep.to_vector<std::int64_t>();
+    const std::size_t n = x.size() / static_cast<std::size_t>(a[k].size());
+    for (std::size_t i = 0; i < static_cast<std::size_t>(a[k].size()); ++i) {
+      for (const std::size_t view : {0, 1}) {
+        CHECK(b[k].indices[2 * i + view] == a[k].indices[i]);
+        CHECK(b[k].labels.data<std::int64_t>()[2 * i + view] ==
+              a[k].labels.data<std::int64_t>()[i]);
+      }
+      const auto at = [&](auto& values, std::size_t slot, std::size_t width) {
+        const auto begin = values.begin() + static_cast<std::ptrdiff_t>(slot * width);
+        return std::vector(begin, begin + static_cast<std::ptrdiff_t>(width));
+      };
+      CHECK(at(x, i, n) == at(y, 2 * i, n));
+      other_pixels += at(x, i, n) != at(y, 2 * i + 1, n);
+      const std::size_t k_kept = kept.size() / b[k].indices.size();
+      other_patches += at(kept, 2 * i, k_kept) != at(kept, 2 * i + 1, k_kept);
+    }
+  }
+  CHECK(other_pixels >= 22);
+  CHECK(other_patches >= 20);
+}
+
+TEST_CASE("a filter leaves the order of balanced batches and of views as it is") {
+  const auto data = some_shapes(24);
+  for (LoaderOptions options : {balanced(3, 2), two_views(4)}) {
+    Loader plain(*data, options);
+    options.select = selecting(4).select;
+    Loader filtered(*data, options);
+    const std::vector<Batch> a = epoch_of(plain, 2), b = epoch_of(filtered, 2);
+    REQUIRE(a.size() == b.size());
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      CHECK(a[i].indices == b[i].indices);
+      if (!b[i].keep.defined()) check_equal(a[i], b[i]);
+    }
+  }
+}
+
+TEST_CASE("classes of a batch follow from its size, or the fault is named") {
+  const auto data = some_shapes(23);
+  const auto made = [&](std::int64_t batch_size, std::int64_t classes = 0) {
+    const ClassBalance b = balance_classes(*data, batch_size, classes);
+    return std::pair(b.classes, b.images);
+  };
+  CHECK(made(4) == std::pair<std::int64_t, std::int64_t>(2, 2));
+  CHECK(made(20) == std::pair<std::int64_t, std::int64_t>(3, 6));
+  CHECK(made(17, 2) == std::pair<std::int64_t, std::int64_t>(2, 8));
+  contains(fault_of([&] { made(3); }), "a batch of 3, expected room for 2 classes of 2 images");
+  contains(fault_of([&] { made(5, 3); }), "3 classes in a batch of 5, expected 2 images of each");
+  contains(fault_of([&] { made(24); }),
+           "3 classes of 8 images each in a batch of 24, but shapes has 2 such classes");
+  contains(fault_of([&] { balance_classes(*some_shapes(3), 8, 0); }),
+           "shapes has 0 classes of 2 images or more, expected 2");
+  contains(fault_of([&] { Loader(*data, balanced(3, 8)); }), "shapes has 2 of so many");
+}
+
 TEST_CASE("wrong use of a loader is an error") {
   const auto data = some_shapes();
   Loader loader(*data, options_for(8));
@@ -400,6 +535,9 @@ TEST_CASE("wrong use of a loader is an error") {
   contains(fault_of([&] { loader.start_epoch(-1); }), "epoch -1");
   contains(fault_of([&] { loader.start_epoch(0, 4); }), "batch 4 of epoch 0, which has 3");
   contains(fault_of([&] { Loader(*data, options_for(0)); }), "batch_size 0");
+  LoaderOptions blind = options_for(8);
+  blind.views = 0;
+  contains(fault_of([&] { Loader(*data, blind); }), "0 views");
   LoaderOptions options = options_for(8);
   options.select = selecting(8).select;
   options.select->keep = 17;
