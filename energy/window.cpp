@@ -3,6 +3,8 @@
 #include <time.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 namespace hg::energy {
 namespace {
@@ -36,6 +38,15 @@ Window measure(Meter& meter, double seconds, const std::function<void(std::uint6
   }
   w.cpu_seconds = cpu_seconds() - cpu;
   return w;
+}
+
+std::optional<Watts> idle_power(Meter& meter) {
+  constexpr double kSeconds = 0.05;
+  if (meter.kind() != Kind::measured) return std::nullopt;
+  const Window w = measure(meter, kSeconds, [](std::uint64_t naps) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2 * naps));
+  });
+  return Watts{w.total_uj() * 1e-6 / w.seconds};
 }
 
 }  // namespace hg::energy

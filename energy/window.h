@@ -19,6 +19,10 @@ struct Window {
 // counted a thousand of RAPL's units.
 Window measure(Meter& meter, double seconds, const std::function<void(std::uint64_t calls)>& body);
 
+// What the machine draws while this process does nothing; none where nothing is measured, as a
+// model would only repeat its own assumption.
+std::optional<Watts> idle_power(Meter& meter);
+
 double cpu_seconds();  // of all threads of this process
 
 }  // namespace hg::energy

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "energy/window.h"
 #include "train/energy_profile.h"
 #include "train/text.h"
 #include "train/usage_error.h"
@@ -97,6 +98,7 @@ RunEnergy::RunEnergy(const RunConfig& run, const RunEnergyOptions& options)
   emissions_.tracking_mode = choice_.meter->kind() == Kind::modelled ? "process" : "machine";
   if (options.trace) trace_ = std::make_unique<TraceFile>(folder_ + "/trace.json", kMostTracedOps);
   session.sink = trace_ ? &trace_->trace() : nullptr;
+  idle_before_ = energy::idle_power(*choice_.meter);
   cpu_before_s_ = process_cpu_s();
   session_ = std::make_unique<energy::Session>(*choice_.meter, session);
   loading_ = {session_->profiler().row(Phase::data, "loader", "train"),
@@ -201,6 +203,7 @@ MachineUse RunEnergy::use(double part_s, double whole_s) {
 
 Ledger RunEnergy::stop() {
   const Ledger books = session_->stop();
+  idle_after_ = energy::idle_power(*choice_.meter);
   if (trace_) trace_->commit();
   return whole(books);
 }

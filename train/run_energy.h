@@ -47,6 +47,9 @@ class RunEnergy {
   void note_loading(Split split, std::int64_t start_ns, std::int64_t end_ns);
   void save();            // the files, as of now
   energy::Ledger stop();  // the whole run's, checked and saved
+  // Before the run and, once stopped, after it; it is part of the energy, not taken off.
+  std::optional<energy::Watts> idle_before() const { return idle_before_; }
+  std::optional<energy::Watts> idle_after() const { return idle_after_; }
   std::uint64_t faults() const { return choice_.meter->faults(); }
   // What the trace could hold; "" without one. After stop().
   std::string trace_note() const;
@@ -65,6 +68,7 @@ class RunEnergy {
   MachineUse earlier_use_;
   std::optional<energy::Ledger> earlier_;
   energy::MeterChoice choice_;
+  std::optional<energy::Watts> idle_before_, idle_after_;
   std::unique_ptr<TraceFile> trace_;
   std::mutex mutex_;  // of what follows, and of the files
   double saved_s_ = -1;

@@ -139,6 +139,8 @@ RunResult Trainer::run() {
   result_.energy = energy_->stop();
   result_.co2 = energy_->co2({result_.energy.energy_uj});
   result_.faults = energy_->faults();
+  result_.idle_before = energy_->idle_before();
+  result_.idle_after = energy_->idle_after();
   result_.trace_note = energy_->trace_note();
   return result_;
 }

@@ -30,7 +30,8 @@ struct RunResult {
   energy::Ledger energy;  // of the whole run
   energy::Grams co2;
   std::uint64_t faults = 0;  // of the meter
-  std::string trace_note;    // what the trace could hold; empty: none was asked for
+  std::optional<energy::Watts> idle_before, idle_after;
+  std::string trace_note;  // what the trace could hold; empty: none was asked for
 };
 
 class Trainer {

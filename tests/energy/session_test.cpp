@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "energy/trace.h"
+#include "energy/window.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/attention.h"
 #include "tensor/ops/binary.h"
@@ -289,4 +290,10 @@ TEST_CASE("a trace stops at its limit and says what it left out") {
   const auto json = nlohmann::json::parse(text);
   CHECK(json["otherData"]["ops"] == 2);
   CHECK(json["otherData"]["ops_left_out"] == 3);
+}
+
+TEST_CASE("idle power is the meter's own, and none of a model") {
+  hg::testing::SteadyMeter steady(20), modelled(20, Kind::modelled);
+  CHECK(idle_power(steady)->value == doctest::Approx(22).epsilon(0.02));  // dram: a tenth more
+  CHECK(!idle_power(modelled));
 }

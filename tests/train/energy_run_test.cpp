@@ -9,6 +9,8 @@
 #include <thread>
 
 #include "energy/ledger.h"
+#include "tests/energy/environment.h"
+#include "tests/train/moving_tree.h"
 #include "tests/train/program.h"
 #include "train/csv.h"
 #include "train/emissions.h"
@@ -96,6 +98,27 @@ TEST_CASE("the ledger of a run sums to its energy and every file agrees") {
         doctest::Approx(summary["energy_j"].get<double>()).epsilon(1e-9));
   CHECK(metrics_joules(run) <= summary["energy_j"].get<double>());
   CHECK(metrics_joules(run) > 0);
+}
+
+TEST_CASE(
+    "idle power stands beside the energy of a measured run, and is unknown of a modelled one") {
+  const TempFolder folder;
+  const Environment nvml("HG_NVML_LIB", "/nowhere");
+  {
+    const MovingTree machine;
+    const Environment root("HG_POWERCAP_ROOT", machine.root());
+    REQUIRE(hgtrain(tiny_train(folder / "measured")).code == 0);
+  }
+  const Json measured = summary_of(folder / "measured");
+  REQUIRE(measured["energy_kind"] == "measured");
+  for (const char* when : {"before", "after"}) {  // 44 W, less where the tree's thread had to wait
+    CHECK(measured["idle_w"][when].get<double>() > 1);
+    CHECK(measured["idle_w"][when].get<double>() < 88);
+  }
+  const Environment root("HG_POWERCAP_ROOT", "/nowhere");
+  REQUIRE(hgtrain(tiny_train(folder / "modelled")).code == 0);
+  const Json modelled = summary_of(folder / "modelled");
+  if (modelled["energy_kind"] == "modelled") CHECK(modelled["idle_w"]["before"].is_null());
 }
 
 TEST_CASE("a forecast is kept with how right it was") {

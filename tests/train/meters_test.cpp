@@ -1,53 +1,14 @@
 // hgtrain meters on a tree of files that move while it runs.
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <thread>
-
 #include "tests/energy/environment.h"
-#include "tests/energy/powercap_tree.h"
+#include "tests/train/moving_tree.h"
 #include "tests/train/program.h"
-
-namespace {
 
 using namespace hg::testing;
 
-// 40 W in the package, which wraps and is reset on the way, 4 W in dram, psys at full speed.
-class Machine {
- public:
-  Machine() {
-    tree_.zone("intel-rapl:0", "package-0", "262140000000\n")
-        .zone("intel-rapl:0:0", "dram", "0\n")
-        .zone("intel-rapl:1", "psys", "0\n");
-    thread_ = std::thread([this] {
-      constexpr std::uint64_t kRound = 262143328911, kStart = 262140000000;
-      for (std::uint64_t ms = 0; !stop_; ms += 2) {
-        tree_.set("intel-rapl:0", (kStart + ms * 40'000) % kRound);
-        tree_.set("intel-rapl:0:0", ms * 4'000);
-        tree_.set("intel-rapl:1", ms * 900'000);
-        ms_ = ms;
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
-      }
-    });
-  }
-  ~Machine() {
-    stop_ = true;
-    thread_.join();
-  }
-  const std::string& root() const { return tree_.root(); }
-  double seconds() const { return static_cast<double>(ms_) * 1e-3; }
-
- private:
-  PowercapTree tree_;
-  std::atomic<bool> stop_ = false;
-  std::atomic<std::uint64_t> ms_ = 0;
-  std::thread thread_;
-};
-
-}  // namespace
-
 TEST_CASE("meters watches a tree and says of each meter what became of it") {
-  const Machine machine;
+  const MovingTree machine;
   const Environment root("HG_POWERCAP_ROOT", machine.root()), nvml("HG_NVML_LIB", "/nowhere");
   const Outcome outcome = hgtrain({"meters", "--watch", "0.5", "--json"});
   INFO(outcome.err);

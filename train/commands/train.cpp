@@ -99,6 +99,10 @@ Json selection_summary(const Config& config, const RunResult& r) {
           {"unscored_images", r.position.unscored_images}};
 }
 
+Json watts(const std::optional<energy::Watts>& power) {
+  return power ? Json(power->value) : Json();
+}
+
 Json summary(const Config& config, const RunResult& r) {
   const auto score = [&](double Scores::*which) {
     return r.scores ? Json((*r.scores).*which) : Json();
@@ -128,6 +132,7 @@ Json summary(const Config& config, const RunResult& r) {
           {"energy_profile", e.calibration},
           {"energy_seconds", e.seconds},
           {"meter_faults", r.faults},
+          {"idle_w", {{"before", watts(r.idle_before)}, {"after", watts(r.idle_after)}}},
           {"country", carbon.iso3},
           {"carbon_g_per_kwh", carbon.g_per_kwh},
           {"carbon_source", fmt::format("{}, {}", carbon.source, carbon.year)},
