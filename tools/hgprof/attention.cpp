@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kRoundSeconds = 0.05;
-constexpr double kSlowRate = 5e9;  // FLOP/s, of a variant whose rate is not known yet
+constexpr double kUsualRate = 3e10;  // FLOP/s, of a variant whose own is not known yet
 constexpr Pass kPasses[] = {Pass::forward, Pass::training};
 constexpr const char* kPassNames[] = {"forward", "training"};
 
@@ -88,7 +88,7 @@ double seconds_foreseen(const Curve& curve, const CaseOptions& options) {
   const double flops =
       static_cast<double>(core_cost(AttentionCase(options, true), Pass::training).flops());
   const LengthFigures* last = curve.before(curve.lengths.size());
-  if (!last) return flops / kSlowRate;
+  if (!last) return flops / kUsualRate;
   const PassFigures& known = last->passes[1];
   return flops * known.seconds / static_cast<double>(known.cost.flops());
 }
