@@ -23,6 +23,33 @@ class Limited final : public Dataset {
   std::int64_t size_;
 };
 
+class Chosen final : public Dataset {
+ public:
+  Chosen(std::unique_ptr<Dataset> base, std::vector<std::int64_t> items)
+      : Dataset(base->info()), base_(std::move(base)), items_(std::move(items)) {}
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(items_.size()); }
+  void get(std::int64_t i, Image& image) const override { base_->get(item(i), image); }
+  std::int64_t label(std::int64_t i) const override { return base_->label(item(i)); }
+  const Box* box(std::int64_t i) const override { return base_->box(item(i)); }
+
+ private:
+  std::int64_t item(std::int64_t i) const { return items_[static_cast<std::size_t>(i)]; }
+
+  std::unique_ptr<Dataset> base_;
+  std::vector<std::int64_t> items_;
+};
+
+std::unique_ptr<Dataset> split_off(std::unique_ptr<Dataset> base, std::int64_t count, bool held) {
+  const std::int64_t size = base->size();
+  require(count >= 1 && count < size, base->info().name,
+          "{} images to hold out of {}, expected 1 to {}", count, size, size - 1);
+  std::vector<std::int64_t> items;
+  for (std::int64_t i = 0; i < size; ++i)
+    if (((i + 1) * count / size > i * count / size) == held) items.push_back(i);
+  return std::make_unique<Chosen>(std::move(base), std::move(items));
+}
+
 class Cached final : public Dataset {
  public:
   Cached(std::unique_ptr<Dataset> base, std::size_t budget_bytes)
@@ -73,6 +100,14 @@ class Cached final : public Dataset {
 std::unique_ptr<Dataset> limited(std::unique_ptr<Dataset> base, std::int64_t count) {
   require(count >= 0, base->info().name, "limit of {} images, expected 0 or more", count);
   return std::make_unique<Limited>(std::move(base), count);
+}
+
+std::unique_ptr<Dataset> held_out(std::unique_ptr<Dataset> base, std::int64_t count) {
+  return split_off(std::move(base), count, true);
+}
+
+std::unique_ptr<Dataset> without_held_out(std::unique_ptr<Dataset> base, std::int64_t count) {
+  return split_off(std::move(base), count, false);
 }
 
 std::unique_ptr<Dataset> cached(std::unique_ptr<Dataset> base, std::size_t budget_bytes) {

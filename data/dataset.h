@@ -83,6 +83,11 @@ class Dataset {
 // The first `count` items in the data set's order; all of them if it has no more.
 std::unique_ptr<Dataset> limited(std::unique_ptr<Dataset> base, std::int64_t count);
 
+// Of `count` items spread evenly over the set, which so hold every class also of a set sorted by
+// class: those alone, or all others. Between 1 and all but 1.
+std::unique_ptr<Dataset> held_out(std::unique_ptr<Dataset> base, std::int64_t count);
+std::unique_ptr<Dataset> without_held_out(std::unique_ptr<Dataset> base, std::int64_t count);
+
 // Keeps images once made, until `budget_bytes` are used; later ones are made anew each time.
 std::unique_ptr<Dataset> cached(std::unique_ptr<Dataset> base,
                                 std::size_t budget_bytes = std::size_t{512} << 20);

@@ -108,11 +108,18 @@ std::unique_ptr<Dataset> open_dataset(const DataOptions& options, Split split) {
   const std::int64_t limit = train ? options.train_limit : options.test_limit;
   require(limit >= 0, train ? "data.train_limit" : "data.test_limit", "{}, expected 0 or more",
           limit);
-  if (options.name == "shapes") return shapes_for(options, split, limit);
-  std::unique_ptr<Dataset> dataset = find_and_open(options, split);
+  require(options.validation >= 0, "data.validation", "{}, expected 0 or more", options.validation);
+  const bool drawn = options.name == "shapes";
+  if (drawn && options.validation == 0) return shapes_for(options, split, limit);
+  const Split source = options.validation > 0 ? Split::train : split;
+  std::unique_ptr<Dataset> dataset =
+      drawn ? shapes_for(options, source, options.train_limit) : find_and_open(options, source);
   require(options.num_classes == 0 || dataset->classes() <= options.num_classes,
           "model.num_classes", "{}, but {} has {} classes", options.num_classes,
           dataset->info().source, dataset->classes());
+  if (options.validation > 0)
+    dataset = train ? without_held_out(std::move(dataset), options.validation)
+                    : held_out(std::move(dataset), options.validation);
   return limit > 0 ? limited(std::move(dataset), limit) : std::move(dataset);
 }
 

@@ -9,6 +9,10 @@ struct DataOptions {
   std::string name;
   std::string root;  // searched first: itself, <root>/<name> and the set's own folder name in it
   std::int64_t train_limit = 0, test_limit = 0;  // 0: all; else the first so many items
+  // So many training images, spread over the set, are the test split instead of the test images:
+  // settings are to be chosen on them. 0: none. Held out before any limit (of `shapes`, out of the
+  // train_limit images drawn).
+  std::int64_t validation = 0;
   // What the model takes; 0: unknown, which only `shapes` does not accept.
   int img_size = 0, in_channels = 0;
   std::int64_t num_classes = 0;

@@ -1,6 +1,11 @@
 #include "train/csv.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
 #include "train/files.h"
+#include "train/text.h"
 #include "train/usage_error.h"
 
 namespace hg {
@@ -60,6 +65,36 @@ std::string to_csv(const CsvRow& row) {
   for (const std::string& field : row) line += quoted(field) + ',';
   line.back() = '\n';
   return line;
+}
+
+CsvTable::CsvTable(std::string_view text, std::string source)
+    : source_(std::move(source)), rows_(parse_csv(text, source_)) {
+  usage_require(!rows_.empty(), source_, "is empty, expected a line of columns");
+  for (const CsvRow& row : rows_)
+    usage_require(row.size() == rows_[0].size(), source_, "a row has {} fields, expected {}",
+                  row.size(), rows_[0].size());
+}
+
+const std::string& CsvTable::text(std::size_t row, std::string_view column) const {
+  const auto found = std::find(rows_[0].begin(), rows_[0].end(), column);
+  usage_require(found != rows_[0].end(), source_, "has no column {}", column);
+  return rows_[row + 1][static_cast<std::size_t>(found - rows_[0].begin())];
+}
+
+std::optional<double> CsvTable::figure(std::size_t row, std::string_view column) const {
+  const std::string& field = text(row, column);
+  if (field.empty()) return std::nullopt;
+  char* end = nullptr;
+  const double value = std::strtod(field.c_str(), &end);
+  usage_require(*end == '\0' && std::isfinite(value), source_, "{} is \"{}\", expected a number",
+                column, printable(field, 40));
+  return value;
+}
+
+double CsvTable::number(std::size_t row, std::string_view column) const {
+  const std::optional<double> value = figure(row, column);
+  usage_require(value.has_value(), source_, "{} is \"\", expected a number", column);
+  return *value;
 }
 
 CsvLog CsvLog::create(std::string path, CsvRow columns) {

@@ -3,13 +3,11 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "tensor/error.h"
-
 namespace hg {
 namespace {
 
 volatile sig_atomic_t received = 0;
-bool installed = false;
+int alive = 0;
 struct sigaction previous_interrupt, previous_terminate;
 
 void on_signal(int) {
@@ -20,7 +18,7 @@ void on_signal(int) {
 }  // namespace
 
 StopSignals::StopSignals() {
-  require(!installed, "signals", "StopSignals exists already");
+  if (alive++ > 0) return;
   received = 0;
   struct sigaction action {};
   action.sa_handler = on_signal;
@@ -28,13 +26,12 @@ StopSignals::StopSignals() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &previous_interrupt);
   sigaction(SIGTERM, &action, &previous_terminate);
-  installed = true;
 }
 
 StopSignals::~StopSignals() {
+  if (--alive > 0) return;
   sigaction(SIGINT, &previous_interrupt, nullptr);
   sigaction(SIGTERM, &previous_terminate, nullptr);
-  installed = false;
 }
 
 bool StopSignals::requested() const { return received != 0; }

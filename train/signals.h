@@ -6,7 +6,7 @@ namespace hg {
 inline constexpr int kInterruptedExitCode = 130;
 
 // While alive, the two signals set a flag that the trainer looks at after each step; a second one
-// ends the process with kInterruptedExitCode. One at a time.
+// ends the process with kInterruptedExitCode. One inside another shares its flag.
 class StopSignals {
  public:
   StopSignals();

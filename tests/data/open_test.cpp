@@ -82,6 +82,39 @@ TEST_CASE("limits keep the first items, and model and data set must fit") {
   contains(fault_of([&] { open_dataset(options, Split::test); }), "data.test_limit: -1");
 }
 
+TEST_CASE("a validation split holds training images out, and never shows test images") {
+  DataFolder data;
+  for (int batch = 1; batch <= 5; ++batch)  // labels 0, 0, 1, 1, 2, 2, ... as if sorted by class
+    write(data.folder / ("cifar10/data_batch_" + std::to_string(batch) + ".bin"),
+          cifar_records(1, {batch - 1, batch - 1}));
+  write(data.folder / "cifar10/test_batch.bin", cifar_records(1, {9}));
+  DataOptions options = named("cifar10");
+  options.validation = 5;
+  const auto labels = [&](Split split) {
+    const auto set = open_dataset(options, split);
+    std::vector<std::int64_t> found;
+    for (std::int64_t i = 0; i < set->size(); ++i) found.push_back(set->label(i));
+    return found;
+  };
+  CHECK(labels(Split::train) == std::vector<std::int64_t>{0, 1, 2, 3, 4});
+  CHECK(labels(Split::test) == std::vector<std::int64_t>{0, 1, 2, 3, 4});
+  options.train_limit = 2, options.test_limit = 3;
+  CHECK(labels(Split::train) == std::vector<std::int64_t>{0, 1});
+  CHECK(labels(Split::test) == std::vector<std::int64_t>{0, 1, 2});
+  options.train_limit = 0, options.test_limit = 0;
+  options.validation = 3;
+  CHECK(labels(Split::train).size() == 7);
+  CHECK(labels(Split::test).size() == 3);
+  options.validation = 10;
+  contains(fault_of([&] { open_dataset(options, Split::train); }), "expected 1 to 9");
+
+  DataOptions shapes = named("shapes");
+  shapes.img_size = 16, shapes.in_channels = 1, shapes.num_classes = 4;
+  shapes.train_limit = 20, shapes.validation = 5;
+  CHECK(open_dataset(shapes, Split::train)->size() == 15);
+  CHECK(open_dataset(shapes, Split::test)->size() == 5);
+}
+
 TEST_CASE("shapes need no files, and take their form from the model") {
   DataOptions options = named("shapes");
   options.img_size = 16, options.in_channels = 1, options.num_classes = 4;

@@ -134,6 +134,14 @@ TEST_CASE("the first signal asks, the second ends at once") {
             raise(signal);
             raise(SIGINT);
           }) == kInterruptedExitCode);
+    CHECK(exit_code_of([&] {  // what came to the inner one is known to the outer
+            StopSignals outer;
+            {
+              StopSignals inner;
+              raise(signal);
+            }
+            if (!outer.requested() || !StopSignals().requested()) _exit(1);
+          }) == 0);
   }
   CHECK(exit_code_of([] {  // as before, once it is gone
           signal(SIGTERM, SIG_DFL);

@@ -5,6 +5,7 @@
 #include "tensor/cpu/parallel.h"
 #include "train/bench_step.h"
 #include "train/commands/commands.h"
+#include "train/peak_rss.h"
 
 namespace hg {
 int bench_command(const BenchOptions& options) {

@@ -67,6 +67,4 @@ struct MetersOptions {
 };
 int meters_command(const MetersOptions& options);
 
-std::uint64_t peak_rss_bytes();
-
 }  // namespace hg

@@ -1,5 +1,3 @@
-#include <sys/resource.h>
-
 #include "tensor/cpu/parallel.h"
 #include "train/commands/commands.h"
 #include "train/usage_error.h"
@@ -15,12 +13,6 @@ Config ModelOptions::load() const {
   usage_require(loaded.run.device != "cuda", "run.device", "this build has no CUDA device");
   cpu::set_threads(static_cast<int>(loaded.run.threads));
   return loaded;
-}
-
-std::uint64_t peak_rss_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
 }
 
 }  // namespace hg

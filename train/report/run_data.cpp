@@ -16,38 +16,10 @@ using Json = nlohmann::json;
 
 std::string contents(const std::string& path) { return std::string(MappedFile(path).bytes()); }
 
-class Metrics {
- public:
-  explicit Metrics(const std::string& path) : path_(path), rows_(parse_csv(contents(path), path)) {
-    usage_require(!rows_.empty(), path, "is empty, expected the columns of metrics.csv");
-    for (const CsvRow& row : rows_)
-      usage_require(row.size() == rows_[0].size(), path, "a row has {} fields, expected {}",
-                    row.size(), rows_[0].size());
-  }
-  std::size_t size() const { return rows_.size() - 1; }
-  const std::string& text(std::size_t row, std::string_view column) const {
-    const auto found = std::find(rows_[0].begin(), rows_[0].end(), column);
-    usage_require(found != rows_[0].end(), path_, "has no column {}", column);
-    return rows_[row + 1][static_cast<std::size_t>(found - rows_[0].begin())];
-  }
-  double number(std::size_t row, std::string_view column) const {
-    const std::string& field = text(row, column);
-    char* end = nullptr;
-    const double value = std::strtod(field.c_str(), &end);
-    usage_require(!field.empty() && *end == '\0' && std::isfinite(value), path_,
-                  "{} is \"{}\", expected a number", column, field.substr(0, 40));
-    return value;
-  }
-
- private:
-  const std::string path_;
-  const std::vector<CsvRow> rows_;
-};
-
 std::vector<Epoch> epochs_of(const std::string& path) {
-  const Metrics m(path);
+  const CsvTable m(contents(path), path);
   std::vector<Epoch> epochs;
-  for (std::size_t i = 0; i < m.size(); ++i) {
+  for (std::size_t i = 0; i < m.rows(); ++i) {
     if (m.text(i, "train_loss").empty()) continue;  // a phase that trains nothing
     epochs.push_back({m.number(i, "epoch"), m.number(i, "train_loss"), m.number(i, "test_loss"),
                       m.number(i, "accuracy"), m.number(i, "micro_f1"), m.number(i, "macro_f1"),

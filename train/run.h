@@ -1,0 +1,31 @@
+// A training run from its configuration to a whole run folder: what `hgtrain train` does once, and
+// an experiment many times.
+#pragma once
+
+#include "train/trainer.h"
+
+namespace hg {
+
+// The run's data, after everything that can be wrong with the configuration was checked.
+PhaseData open_run(const Config& config);
+
+// Throws UsageError unless the run in the folder, if there is one, can go on with this
+// configuration: only its name, threads and budget may have changed.
+void check_resumable(const std::string& folder, const Config& config);
+
+struct RunOptions {
+  std::string folder;   // exists
+  bool resume = false;  // go on with what is in it; nothing may be
+  bool trace = false;
+  ProgressMode progress = ProgressMode::plain;
+};
+
+struct RunEnding {
+  RunResult result;
+  std::string summary;  // what summary.json holds, on one line
+};
+
+// Trains to the end, or until a signal or the budget stops it; writes every file of the run folder.
+RunEnding train_run(const Config& config, PhaseData data, const RunOptions& options);
+
+}  // namespace hg
