@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "train/commands/cli.h"
+#include "train/config_variants.h"
 #include "train/usage_error.h"
 
 namespace {
@@ -20,6 +21,7 @@ struct Commands {
   InfoOptions info;
   ForwardOptions forward;
   BenchOptions bench;
+  CompareOptions compare;
   ReportOptions report;
   MetersOptions meters;
   std::function<int()> chosen;
@@ -36,6 +38,8 @@ struct Commands {
     i->callback([this] { chosen = [this] { return info_command(info); }; });
     add_forward(*app.add_subcommand("forward", "Logits, loss and gradients of given weights"));
     add_bench(*app.add_subcommand("bench", "Time of a training step on random data"));
+    add_compare(
+        *app.add_subcommand("compare", "Variants of attention side by side: F1, cost, time"));
     add_report(*app.add_subcommand("report", "A page on a run, or on several side by side"));
     add_meters(*app.add_subcommand("meters", "Every energy meter considered, and why it is used"));
   }
@@ -77,6 +81,17 @@ struct Commands {
     add_json(app, bench);
     app.add_option("--steps", bench.steps, "steps to time")->check(CLI::Range(1, 1000000));
     app.callback([this] { chosen = [this] { return bench_command(bench); }; });
+  }
+  void add_compare(CLI::App& app) {
+    add_config(app, compare);
+    add_json(app, compare);
+    app.add_option("--attention", compare.attention, kVariantsHelp)->required();
+    app.add_option("--steps", compare.steps, "rounds in which each variant makes a step or more")
+        ->check(CLI::Range(1, 1000000));
+    app.add_flag("--train", compare.train, "also train each variant, for its F1");
+    app.add_option("--out", compare.out, "with --train: folder for the run folders");
+    app.add_flag("--quiet", compare.quiet, "show nothing while training");
+    app.callback([this] { chosen = [this] { return compare_command(compare); }; });
   }
   void add_report(CLI::App& app) {
     app.add_option("RUN_DIR", report.folders, "run folders")->required();

@@ -55,6 +55,14 @@ struct BenchOptions : ModelOptions {
 };
 int bench_command(const BenchOptions& options);
 
+struct CompareOptions : ModelOptions {
+  std::string attention;    // variants, as parse_variants() reads them
+  std::int64_t steps = 10;  // rounds
+  bool train = false;
+  std::string out;  // folder of the run folders; empty: a new one in runs
+};
+int compare_command(const CompareOptions& options);
+
 struct ReportOptions {
   std::vector<std::string> folders;
   std::string out;  // empty: report.html of the one run, or here
