@@ -31,4 +31,9 @@ Tensor Linear::with_gelu(const Tensor& x) const {
   return bias_.defined() ? hg::linear_gelu(x, weight_, bias_) : gelu(hg::linear(x, weight_));
 }
 
+Tensor Linear::with_sigmoid(const Tensor& x) const {
+  const Scope scope(name_, Scope::kLeaf);
+  return sigmoid(bias_.defined() ? hg::linear(x, weight_, bias_) : hg::linear(x, weight_));
+}
+
 }  // namespace hg::nn

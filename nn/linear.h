@@ -12,6 +12,7 @@ class Linear {
   Tensor operator()(const Tensor& x) const;
   Tensor part(const Tensor& x, std::int64_t begin, std::int64_t end) const;  // outputs [begin, end)
   Tensor with_gelu(const Tensor& x) const;
+  Tensor with_sigmoid(const Tensor& x) const;
   const std::string& name() const { return name_; }
   const Tensor& weight() const { return weight_; }
   const Tensor& bias() const { return bias_; }

@@ -51,7 +51,9 @@ Vit::Vit(const VitOptions& o, std::uint64_t seed, bool hollow)
       patch_embed_(Builder(parameters_), o.channels, o.patch_size, o.width),
       blocks_(make_blocks(Builder(parameters_), o)),
       norm_(Builder(parameters_), "norm", o.width),
-      head_(Builder(parameters_), "head", o.width, o.classes) {}
+      head_(Builder(parameters_), "head", o.width, o.classes) {
+  if (o.box_head) box_head_.emplace(Builder(parameters_), "box_head", o.width, 4);
+}
 
 void Vit::check_input(const Tensor& images, const Tensor& keep) const {
   const VitOptions& o = options_;
@@ -83,8 +85,17 @@ Tensor Vit::token_ids(const Tensor& keep) const {
 }
 
 Tensor Vit::logits(const Tensor& images, const Context& context, const Tensor& keep) const {
+  return classify(features(images, context, keep));
+}
+
+Tensor Vit::features(const Tensor& images, const Context& context, const Tensor& keep) const {
   const Tensor x = sequence(embed(images, keep), context, keep);
-  return classify(pooled(encode(x, context, token_ids(keep), 0, options_.depth)));
+  return pooled(encode(x, context, token_ids(keep), 0, options_.depth));
+}
+
+Tensor Vit::boxes(const Tensor& pooled) const {
+  require(box_head_.has_value(), "vit", "a model without a box head has no boxes");
+  return box_head_->with_sigmoid(pooled);
 }
 
 Tensor Vit::embed(const Tensor& images, const Tensor& keep) const {

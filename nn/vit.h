@@ -2,6 +2,7 @@
 // Parameter names are timm's.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "nn/block.h"
@@ -18,6 +19,7 @@ struct VitOptions {
   Pool pool = Pool::cls;
   double dropout = 0;
   bool qkv_bias = true;
+  bool box_head = false;         // beside the class, the model gives a box
   AttentionOptions attention{};  // the variant and its options; sizes follow from the above
   std::vector<std::shared_ptr<const PairSupport>>
       supports{};  // fiak_pruned: of each block, or none
@@ -33,6 +35,8 @@ class Vit {
   // patches enter the sequence, each at its own position; images may then be just the kept patches
   // [B, k, C p p].
   Tensor logits(const Tensor& images, const Context& context, const Tensor& keep = {}) const;
+  // The same as far as the heads -> what they read, [B, E].
+  Tensor features(const Tensor& images, const Context& context, const Tensor& keep = {}) const;
 
   // Its pieces, for those who need what lies between them:
   // images, as above -> embedded patches [B, k, E]
@@ -45,6 +49,8 @@ class Vit {
   Tensor normed(const Tensor& x) const { return norm_(x); }  // [B, N, E] -> the same, every token
   Tensor pooled(const Tensor& x) const;                      // [B, N, E] -> normed [B, E]
   Tensor classify(const Tensor& pooled) const { return head_(pooled); }  // [B, E] -> [B, classes]
+  // [B, E] -> (cx, cy, w, h) [B, 4] in parts of the image's side; of a model with a box head
+  Tensor boxes(const Tensor& pooled) const;
   // Positions [B, k+1] in the whole sequence of class token and kept patches; undefined where it is
   // whole.
   Tensor token_ids(const Tensor& keep) const;
@@ -72,6 +78,7 @@ class Vit {
   std::vector<Block> blocks_;
   LayerNorm norm_;
   Linear head_;
+  std::optional<Linear> box_head_;
 };
 
 }  // namespace hg::nn

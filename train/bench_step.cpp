@@ -38,6 +38,11 @@ StepInput random_batch(const Config& config) {
     input.labels.data<std::int64_t>()[i] =
         static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(m.num_classes)));
   input.loss = config.loss;
+  if (detects(config)) {
+    input.boxes = Tensor::empty({batch, 4});
+    fill_uniform(input.boxes, stream, 0.2f, 0.8f);
+    input.has_box = Tensor::full({batch}, 1, DType::i64);
+  }
   return input;
 }
 

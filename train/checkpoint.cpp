@@ -72,6 +72,8 @@ std::string state_path(const std::string& folder) { return folder + "/state.safe
 // state.safetensors holds the weights, and what is said of them, under "model.".
 constexpr std::string_view kModel = "model.";
 
+constexpr std::string_view kFigure = "figure.";
+
 std::string in_state(const std::string& name) { return std::string(kModel) + name; }
 
 template <class Value>
@@ -95,6 +97,8 @@ void save_state(const std::string& folder, const ModelWeights& weights, const Na
   for (const auto& [name, text] : weights.metadata) metadata.emplace(in_state(name), text);
   Position copy = position;
   visit(copy, steps, Writer{metadata});
+  for (const auto& [name, value] : position.figures)
+    Writer{metadata}((std::string(kFigure) + name).c_str(), value);
   write_safetensors(state_path(folder), tensors, metadata);
 }
 
@@ -103,6 +107,10 @@ RunState load_state(const std::string& folder) {
   state.source = state_path(folder);
   const Safetensors file = read_safetensors(state.source);
   visit(state.position, state.steps, Reader{file.metadata, state.source});
+  for (const auto& [name, text] : file.metadata)
+    if (name.starts_with(kFigure))
+      Reader{file.metadata, state.source}(name.c_str(),
+                                          state.position.figures[name.substr(kFigure.size())]);
   check_position(state.position, state.steps, state.source);
   require_finite(file, state.source);
   split(file.tensors, state.weights.tensors, state.moments.tensors);

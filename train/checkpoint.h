@@ -23,6 +23,7 @@ struct Position {
   // training is part of the epoch that does it again.
   std::int64_t energy_before_epoch_uj = 0;
   Forecast forecast;
+  std::map<std::string, double> figures;  // of the last evaluation, beside its scores
 };
 
 // A model's tensors, and what a file says of them beside.

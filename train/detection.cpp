@@ -36,6 +36,13 @@ double area_under(const std::vector<CurvePoint>& curve) {
 
 }  // namespace
 
+std::map<std::string, double> figures_of(const DetectionMetrics& m) {
+  return {{"mean_iou", m.mean_iou},
+          {"map_50", m.map_50},
+          {"localization_accuracy", m.localization_accuracy},
+          {"iou_50", m.iou_50}};
+}
+
 bool DetectionTally::Detection::right() const { return truth == predicted && iou >= kLeastIou; }
 
 DetectionTally::DetectionTally(std::int64_t classes) : classes_(classes) {

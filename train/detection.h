@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct DetectionMetrics {
   double map_50 = 0;
   std::int64_t boxes = 0;  // true ones; images without one do not count
 };
+
+// By the names of summary.json and eval --json: mean_iou, map_50, localization_accuracy, iou_50.
+std::map<std::string, double> figures_of(const DetectionMetrics& metrics);
 
 class DetectionTally {
  public:

@@ -4,39 +4,97 @@
 #include <cmath>
 
 #include "tensor/observer.h"
+#include "tensor/ops/box_loss.h"
 #include "tensor/ops/cross_entropy.h"
+#include "tensor/ops/softmax.h"
 #include "train/groups.h"
+#include "train/loss.h"
 #include "train/non_finite.h"
 
 namespace hg {
+namespace {
+
+struct Outputs {
+  Tensor logits;  // [B, classes]
+  Tensor boxes;   // [B, 4]; undefined where only classes are judged
+};
+
+Outputs outputs_of(const nn::Vit& model, const Batch& batch, Judged what) {
+  if (what == Judged::classes) return {evaluate_logits(model, batch.images, batch.keep), {}};
+  const Tensor features = evaluate_features(model, batch.images, batch.keep);
+  return {model.classify(features), model.boxes(features)};
+}
+
+// Sums over the images and boxes seen so far.
+class Judge {
+ public:
+  explicit Judge(std::int64_t classes) : classes_(classes), confusion_(classes), boxes_(classes) {}
+
+  // False: a loss is not finite.
+  bool add(const Batch& batch, const Outputs& out) {
+    const double loss = cross_entropy(out.logits, batch.labels).item<float>();
+    class_loss_ += loss * static_cast<double>(batch.size());
+    selection_flops_ += batch.selection.flops;
+    for (std::int64_t i = 0; i < batch.size(); ++i)
+      confusion_.add(batch.labels.data<std::int64_t>()[i], class_of(out.logits, i));
+    if (out.boxes.defined()) add_boxes(batch, out);
+    return std::isfinite(class_loss_ + box_loss_);
+  }
+
+  Evaluation result() const {
+    Evaluation e{class_loss_ / static_cast<double>(confusion_.total()),
+                 confusion_,
+                 confusion_.metrics(),
+                 {},
+                 selection_flops_};
+    if (boxes_.boxes() == 0) return e;
+    e.loss += box_loss_ / static_cast<double>(boxes_.boxes());
+    e.detection = boxes_.metrics();
+    return e;
+  }
+
+ private:
+  std::int64_t class_of(const Tensor& logits, std::int64_t i) const {
+    return most_likely(logits.data<float>() + i * classes_, classes_);
+  }
+
+  void add_boxes(const Batch& batch, const Outputs& out) {
+    const BoxLosses losses = box_loss(out.boxes, batch.boxes, batch.has_box);
+    box_loss_ += losses.loss.item<float>() * static_cast<double>(count_boxes(batch.has_box));
+    const Tensor p = softmax(out.logits);
+    for (std::int64_t i = 0; i < batch.size(); ++i) {
+      if (batch.has_box.data<std::int64_t>()[i] == 0) continue;
+      const std::int64_t predicted = class_of(out.logits, i);
+      boxes_.add(batch.labels.data<std::int64_t>()[i], predicted,
+                 p.data<float>()[i * classes_ + predicted], losses.iou.data<float>()[i]);
+    }
+  }
+
+  const std::int64_t classes_;
+  ConfusionMatrix confusion_;
+  DetectionTally boxes_;
+  double class_loss_ = 0, box_loss_ = 0;
+  std::uint64_t selection_flops_ = 0;
+};
+
+}  // namespace
 
 std::int64_t most_likely(const float* row, std::int64_t classes) {
   return std::max_element(row, row + classes) - row;
 }
 
-std::optional<Evaluation> evaluate(const nn::Vit& model, Loader& loader,
+std::optional<Evaluation> evaluate(const nn::Vit& model, Loader& loader, Judged what,
                                    const std::function<bool()>& stop) {
   const PhaseScope phase(Phase::eval);
-  const std::int64_t classes = model.options().classes;
-  Evaluation result{0, ConfusionMatrix(classes), {}, 0};
+  Judge judge(model.options().classes);
   Batch batch;
   loader.start_epoch(0);
   while (loader.next(batch)) {
     if (stop && stop()) return std::nullopt;
-    const Tensor logits = evaluate_logits(model, batch.images, batch.keep);
-    const double loss = cross_entropy(logits, batch.labels).item<float>();
-    if (!std::isfinite(loss))
-      explain_non_finite(
-          model, [&] { cross_entropy(model.logits(batch.images, {}, batch.keep), batch.labels); });
-    result.loss += loss * static_cast<double>(batch.size());
-    result.selection_flops += batch.selection.flops;
-    for (std::int64_t i = 0; i < batch.size(); ++i)
-      result.confusion.add(batch.labels.data<std::int64_t>()[i],
-                           most_likely(logits.data<float>() + i * classes, classes));
+    if (!judge.add(batch, outputs_of(model, batch, what)))
+      explain_non_finite(model, [&] { judge.add(batch, outputs_of(model, batch, what)); });
   }
-  result.loss /= static_cast<double>(result.confusion.total());
-  result.metrics = result.confusion.metrics();
-  return result;
+  return judge.result();
 }
 
 }  // namespace hg

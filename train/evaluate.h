@@ -1,4 +1,4 @@
-// Test loss and classification metrics of a model over a data set.
+// Test loss and metrics of a model over a data set: of its classes and, if asked for, its boxes.
 #pragma once
 
 #include <functional>
@@ -6,18 +6,23 @@
 
 #include "data/loader.h"
 #include "nn/vit.h"
+#include "train/detection.h"
 #include "train/metrics.h"
 
 namespace hg {
 
+enum class Judged { classes, boxes };  // boxes: both
+
 struct Evaluation {
-  double loss = 0;
+  double loss = 0;  // with boxes, that of theirs included
   ConfusionMatrix confusion;
-  Metrics metrics;
-  std::uint64_t selection_flops = 0;  // of choosing patches, in the loader's thread
+  Metrics metrics;                            // of the classes
+  std::optional<DetectionMetrics> detection;  // of boxes
+  std::uint64_t selection_flops = 0;          // of choosing patches, in the loader's thread
 };
-// Asks `stop` before each batch; none: it said yes.
-std::optional<Evaluation> evaluate(const nn::Vit& model, Loader& loader,
+// Asks `stop` before each batch; none: it said yes. Judging boxes takes a model with a box head and
+// images that have them.
+std::optional<Evaluation> evaluate(const nn::Vit& model, Loader& loader, Judged what,
                                    const std::function<bool()>& stop = {});
 
 // Probabilities [classes] of each row of logits, and the most likely class (lowest on a tie).

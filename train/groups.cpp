@@ -89,6 +89,17 @@ class RecordedPasses {
   std::vector<Gradients> sums_;
 };
 
+using Output = Tensor (nn::Vit::*)(const Tensor& images, const nn::Context& context,
+                                   const Tensor& keep) const;
+
+Tensor evaluate_as(Output output, const nn::Vit& model, const Tensor& images, const Tensor& keep) {
+  const PhaseScope phase(Phase::eval);
+  const GroupPlan plan = plan_groups(model, images.dim(0), tokens_of(model, keep));
+  return joined_outputs(plan, [&](std::int64_t g) {
+    return (model.*output)(plan.part_of(images, g), {}, plan.part_of(keep, g));
+  });
+}
+
 }  // namespace
 
 std::int64_t tokens_of(const nn::Vit& model, const Tensor& keep) {
@@ -191,11 +202,11 @@ void explain_non_finite_step(const GroupStep& step, const GroupPass& loss) {
 }
 
 Tensor evaluate_logits(const nn::Vit& model, const Tensor& images, const Tensor& keep) {
-  const PhaseScope phase(Phase::eval);
-  const GroupPlan plan = plan_groups(model, images.dim(0), tokens_of(model, keep));
-  return joined_outputs(plan, [&](std::int64_t g) {
-    return model.logits(plan.part_of(images, g), {}, plan.part_of(keep, g));
-  });
+  return evaluate_as(&nn::Vit::logits, model, images, keep);
+}
+
+Tensor evaluate_features(const nn::Vit& model, const Tensor& images, const Tensor& keep) {
+  return evaluate_as(&nn::Vit::features, model, images, keep);
 }
 
 }  // namespace hg

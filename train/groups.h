@@ -67,5 +67,7 @@ std::vector<Tensors> backward_groups(const GroupStep& step, const GroupPass& out
 
 // Logits [B, classes] without recording, in phase eval.
 Tensor evaluate_logits(const nn::Vit& model, const Tensor& images, const Tensor& keep = {});
+// The same for what heads read [B, E].
+Tensor evaluate_features(const nn::Vit& model, const Tensor& images, const Tensor& keep = {});
 
 }  // namespace hg

@@ -29,7 +29,7 @@ struct Commands {
   void add_to(CLI::App& app) {
     add_train(*app.add_subcommand("train", "Train a model; the results go into a run folder"));
     add_eval(*app.add_subcommand("eval", "Accuracy, F1 and a table per class on the test images"));
-    add_predict(*app.add_subcommand("predict", "Class and probability of image files"));
+    add_predict(*app.add_subcommand("predict", "Class, probability and box of image files"));
     CLI::App* i =
         app.add_subcommand("info", "Parameters, FLOPs and bytes per layer, for one image");
     add_config(*i, info);
@@ -63,6 +63,7 @@ struct Commands {
   void add_predict(CLI::App& app) {
     app.add_option("RUN_DIR", predict.run, "run folder")->required();
     app.add_option("IMAGE", predict.images, "image files: PNG, JPEG, BMP")->required();
+    app.add_option("--draw", predict.draw, "folder for PNG files with the box drawn in");
     add_model_options(app, predict);
     add_json(app, predict);
     app.callback([this] { chosen = [this] { return predict_command(predict); }; });

@@ -1,7 +1,10 @@
 #include "train/loss.h"
 
+#include <numeric>
+
 #include "tensor/observer.h"
 #include "tensor/ops/binary.h"
+#include "tensor/ops/box_loss.h"
 #include "tensor/ops/cross_entropy.h"
 #include "tensor/ops/unary.h"
 
@@ -31,6 +34,17 @@ Tensor training_loss(const Tensor& logits, const Tensor& labels, const nn::PassR
   const std::int64_t images = logits.dim(0), all = batch > 0 ? batch : images;
   const double share = static_cast<double>(images) / static_cast<double>(all);
   return add(entropy, likelihood_term(record.likelihood, loss.mle, share));
+}
+
+std::int64_t count_boxes(const Tensor& has_box) {
+  const std::int64_t* has = has_box.data<std::int64_t>();
+  return std::accumulate(has, has + has_box.numel(), std::int64_t{0});
+}
+
+Tensor with_box_loss(const Tensor& loss, const Tensor& predicted, const Tensor& boxes,
+                     const Tensor& has_box, std::int64_t all_boxes) {
+  const Scope scope("loss");
+  return add(loss, box_loss(predicted, boxes, has_box, all_boxes).loss);
 }
 
 }  // namespace hg

@@ -14,4 +14,12 @@ nn::PassRecord record_for(const LossConfig& loss);
 Tensor training_loss(const Tensor& logits, const Tensor& labels, const nn::PassRecord& record,
                      const LossConfig& loss, std::int64_t batch = 0);
 
+// How many of [B] are 1.
+std::int64_t count_boxes(const Tensor& has_box);
+
+// A loss by class and, added to it, these images' share of the box loss; `all_boxes` are those of
+// the batch, 0 if it has none.
+Tensor with_box_loss(const Tensor& loss, const Tensor& predicted, const Tensor& boxes,
+                     const Tensor& has_box, std::int64_t all_boxes);
+
 }  // namespace hg

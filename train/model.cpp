@@ -65,6 +65,11 @@ bool begins_with_parts(std::string_view name, std::string_view start) {
   return name.size() == start.size() || start.back() == '.' || name[start.size()] == '.';
 }
 
+bool has_phase(const Config& config, std::string_view kind) {
+  return std::any_of(config.phases.begin(), config.phases.end(),
+                     [&](const PhaseConfig& phase) { return phase.kind == kind; });
+}
+
 // Settings that contradict the variant of attention.
 void require_consistent(const Config& config, const nn::AttentionOptions& o) {
   const nn::AttentionTraits traits = nn::attention_traits(o);
@@ -109,6 +114,7 @@ nn::VitOptions vit_options(const Config& config) {
           .pool = m.pool == "mean" ? nn::VitOptions::Pool::mean : nn::VitOptions::Pool::cls,
           .dropout = m.dropout,
           .qkv_bias = m.qkv_bias,
+          .box_head = has_phase(config, "detect"),
           .attention = attention};
 }
 
@@ -139,6 +145,8 @@ nn::VitOptions vit_options(const Config& config, const Safetensors& weights,
   }
   return options;
 }
+
+bool detects(const Config& config) { return config.phases.back().kind == "detect"; }
 
 void load_weights(const nn::Vit& model, const Safetensors& file, const std::string& source) {
   require_finite(file, source);
@@ -171,7 +179,9 @@ void take_weights(const nn::Vit& model, const Safetensors& before, bool all) {
 }
 
 bool is_training_head(std::string_view name) {
-  return name == "mask_token" || name.starts_with("decoder.") || name.starts_with("projector.");
+  constexpr std::string_view kHeads[] = {"decoder.", "projector.", "box_head."};
+  return name == "mask_token" || std::any_of(std::begin(kHeads), std::end(kHeads),
+                                             [&](auto head) { return name.starts_with(head); });
 }
 
 std::vector<nn::Parameter> trained_parameters(const nn::Parameters& parameters,

@@ -14,6 +14,9 @@ nn::VitOptions vit_options(const Config& config);
 nn::VitOptions vit_options(const Config& config, const Safetensors& weights,
                            const std::string& source);
 
+// A run that ends with a phase that detects is a detector: its boxes count, beside its classes.
+bool detects(const Config& config);
+
 // Copies every parameter and buffer from the file. Throws UsageError, naming file, tensor and
 // shapes, if one is missing, of another shape, not finite, or unknown to the model. Heads that only
 // a phase of training uses may be in the file beside the model's own: they are passed over.
@@ -26,7 +29,7 @@ void take_weights(const nn::Vit& model, const Safetensors& before, bool all);
 NamedTensors weights_of(const nn::Vit& model);  // parameters, then buffers
 
 // Whether it belongs to a head that a phase trained with, of no use to a classifier: mask_token,
-// decoder.*, projector.*
+// decoder.*, projector.*, box_head.*
 bool is_training_head(std::string_view name);
 
 // Parameters but those named by `freeze`: whole names ("cls_token"), or beginnings that end where a

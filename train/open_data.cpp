@@ -40,6 +40,15 @@ RunData open_both(const Config& config, const DataConfig& data) {
 
 }  // namespace
 
+void require_boxes(const Config& config, std::size_t phase, const Dataset& set) {
+  for (std::int64_t i = 0; i < set.size(); ++i)
+    if (set.box(i)) return;
+  usage_fail(fmt::format("phase.{}.kind", phase),
+             "\"detect\" needs boxes, but data.name = \"{}\" ({}) has none; tiny-imagenet and "
+             "shapes have",
+             config.phases[phase].data.name, set.info().source);
+}
+
 PhaseData open_phases(const Config& config) {
   PhaseData data;
   for (std::size_t i = 0; i < config.phases.size(); ++i) {
@@ -47,6 +56,9 @@ PhaseData open_phases(const Config& config) {
       if (config.phases[before].data == config.phases[i].data) data.push_back(data[before]);
     if (data.size() == i)
       data.push_back(std::make_shared<const RunData>(open_both(config, config.phases[i].data)));
+    if (config.phases[i].kind != "detect") continue;
+    require_boxes(config, i, *data[i]->train);
+    require_boxes(config, i, *data[i]->test);
   }
   return data;
 }

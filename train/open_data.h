@@ -10,6 +10,9 @@ namespace hg {
 // Throws UsageError if the set is not found, damaged, or has other classes than the model.
 std::unique_ptr<Dataset> open_data(const Config& config, const DataConfig& data, Split split);
 
+// Throws UsageError, naming phase and data set, if none of its images has a box.
+void require_boxes(const Config& config, std::size_t phase, const Dataset& set);
+
 struct RunData {
   std::unique_ptr<Dataset> train, test;
 };

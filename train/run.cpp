@@ -144,7 +144,8 @@ RunEnding train_run(const Config& config, PhaseData data, const RunOptions& opti
   trainer_options.progress = options.progress;
   Trainer trainer(config, std::move(data), trainer_options);
   RunResult result = trainer.run();
-  const Json json = summary(config, result);
+  Json json = summary(config, result);
+  for (const auto& [name, value] : result.position.figures) json[name] = value;
   write_file(folder + "/summary.json", json.dump(2) + "\n");
   report::write({folder}, folder + "/report.html");
   return {std::move(result), json.dump()};

@@ -13,12 +13,16 @@ GroupStep step_of(const nn::Vit& model, const std::vector<nn::Parameter>& traine
 }
 
 GroupPass loss_of(const GroupStep& step, const StepInput& input) {
-  return [&step, &input](std::int64_t g, const nn::Context& context) {
+  const std::int64_t boxes = input.boxes.defined() ? count_boxes(input.has_box) : 0;
+  return [&step, &input, boxes](std::int64_t g, const nn::Context& context) {
     const GroupPlan& plan = step.plan;
-    const Tensor logits =
-        step.model.logits(plan.part_of(input.images, g), context, plan.part_of(input.keep, g));
-    return training_loss(logits, plan.part_of(input.labels, g), *context.record, input.loss,
-                         plan.batch);
+    const Tensor features =
+        step.model.features(plan.part_of(input.images, g), context, plan.part_of(input.keep, g));
+    const Tensor loss = training_loss(step.model.classify(features), plan.part_of(input.labels, g),
+                                      *context.record, input.loss, plan.batch);
+    if (!input.boxes.defined()) return loss;
+    return with_box_loss(loss, step.model.boxes(features), plan.part_of(input.boxes, g),
+                         plan.part_of(input.has_box, g), boxes);
   };
 }
 

@@ -11,7 +11,8 @@ struct StepInput {
   LossConfig loss;
   std::uint64_t seed = 0;  // of dropout
   std::int64_t step = 0;
-  Tensor keep{};  // [B,k], the patches kept; undefined: all
+  Tensor keep{};              // [B,k], the patches kept; undefined: all
+  Tensor boxes{}, has_box{};  // [B,4], [B]: to be found too; undefined: the class alone
 };
 
 // As the functions of groups.h of the same names.

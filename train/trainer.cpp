@@ -257,6 +257,7 @@ bool Trainer::finish_epoch(Progress& progress) {
   const energy::MicroJoules total = energy_->cut(),
                             used{total.value - position_.energy_before_epoch_uj};
   if (report.scores) result_.scores = report.scores;
+  position_.figures = report.figures;
   const auto score = [&](double Scores::*which) {
     return report.scores ? exact((*report.scores).*which) : "";
   };

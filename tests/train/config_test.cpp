@@ -289,7 +289,8 @@ TEST_CASE("built-in configurations are what they promise") {
   CHECK(names == std::vector<std::string>{"cifar10", "deit-tiny", "fashion-mnist",
                                           "hugginggreen-224", "hugginggreen-cifar10",
                                           "hugginggreen-fashion-mnist", "paper-table2-12",
-                                          "paper-table2-4", "paper-table2-8", "shapes"});
+                                          "paper-table2-4", "paper-table2-8", "shapes-detect",
+                                          "shapes", "tiny-imagenet"});
   for (const std::string& name : names) CHECK(load_config(name).run.name == name);
   const ModelConfig deit = load_config("deit-tiny").model;
   CHECK(deit.img_size == 224);

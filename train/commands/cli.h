@@ -12,7 +12,8 @@
 namespace hg {
 
 inline constexpr const char* kConfigHelp =
-    "TOML file, or a built-in configuration (fashion-mnist, cifar10, shapes, deit-tiny, "
+    "TOML file, or a built-in configuration (fashion-mnist, cifar10, shapes, shapes-detect, "
+    "tiny-imagenet, deit-tiny, "
     "paper-table2-4, -8, -12, hugginggreen-224, -cifar10, -fashion-mnist)";
 
 inline void add_model_options(CLI::App& app, ModelOptions& o) {

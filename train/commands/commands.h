@@ -37,6 +37,7 @@ int eval_command(const EvalOptions& options);
 struct PredictOptions : ModelOptions {
   std::string run;
   std::vector<std::string> images;
+  std::string draw;  // folder for the images with their boxes drawn in; empty: none are drawn
 };
 int predict_command(const PredictOptions& options);
 

@@ -1,4 +1,4 @@
-// hgtrain eval: a trained model on its test images.
+// hgtrain eval: a trained model on its test images; of a detector its boxes too.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -23,6 +23,21 @@ void print_table(const Evaluation& e, const std::vector<std::string>& names) {
   fmt::print("accuracy {:.4f}, micro F1 {:.4f}, macro F1 {:.4f}, loss {:.4f} on {} images\n",
              e.metrics.accuracy, e.metrics.micro_f1, e.metrics.macro_f1, e.loss,
              e.confusion.total());
+  if (!e.detection) return;
+  const DetectionMetrics& d = *e.detection;
+  fmt::print(
+      "boxes: mean IoU {:.4f}, IoU >= 0.5 {:.4f}, mAP@0.5 {:.4f} on {}; class and IoU >= 0.5: "
+      "localisation accuracy {:.4f}, micro F1 {:.4f}, macro F1 {:.4f}\n",
+      d.mean_iou, d.iou_50, d.map_50, d.boxes, d.localization_accuracy, d.micro_f1, d.macro_f1);
+}
+
+// F1 is then that of class and box, as in metrics.csv.
+Json with_detection(Json json, const DetectionMetrics& d) {
+  json["micro_f1"] = d.micro_f1;
+  json["macro_f1"] = d.macro_f1;
+  for (const auto& [name, value] : figures_of(d)) json[name] = value;
+  json["boxes"] = d.boxes;
+  return json;
 }
 
 Json to_json(const Evaluation& e, const std::vector<std::string>& names) {
@@ -35,9 +50,10 @@ Json to_json(const Evaluation& e, const std::vector<std::string>& names) {
                        {"f1", m.f1},
                        {"support", m.support}});
   }
-  return {{"accuracy", e.metrics.accuracy}, {"micro_f1", e.metrics.micro_f1},
-          {"macro_f1", e.metrics.macro_f1}, {"loss", e.loss},
-          {"images", e.confusion.total()},  {"classes", classes}};
+  const Json all{{"accuracy", e.metrics.accuracy}, {"micro_f1", e.metrics.micro_f1},
+                 {"macro_f1", e.metrics.macro_f1}, {"loss", e.loss},
+                 {"images", e.confusion.total()},  {"classes", classes}};
+  return e.detection ? with_detection(all, *e.detection) : all;
 }
 
 }  // namespace
@@ -54,8 +70,9 @@ int eval_command(const EvalOptions& options) {
       load_model(folder ? options.target + "/model.safetensors" : options.target, config).model;
   const PhaseConfig& phase = config.phases.back();
   const auto set = open_data(config, phase.data, Split::test);
+  if (detects(config)) require_boxes(config, config.phases.size() - 1, *set);
   Loader loader(*set, loader_options(config, phase, Split::test));
-  const Evaluation e = *evaluate(model, loader);
+  const Evaluation e = *evaluate(model, loader, detects(config) ? Judged::boxes : Judged::classes);
   if (options.json)
     fmt::print("{}\n", to_json(e, set->class_names()).dump());
   else

@@ -1,5 +1,5 @@
-// hgtrain forward: logits, loss and gradients of given weights on given images, for comparison with
-// other programs. Nothing random happens.
+// hgtrain forward: logits (and boxes), loss and gradients of given weights on given images, for
+// comparison with other programs. Nothing random happens.
 #include <algorithm>
 
 #include "autograd/tape.h"
@@ -91,14 +91,22 @@ Input with_zeros(const Input& input, std::int64_t patch) {
   return whole;
 }
 
+// logits first; boxes of a model that has them
+NamedTensors outputs_of(const nn::Vit& model, const Input& input, const nn::Context& context) {
+  const Tensor features = model.features(input.images, context, input.keep);
+  NamedTensors out{{"logits", model.classify(features)}};
+  if (model.options().box_head) out.emplace_back("boxes", model.boxes(features));
+  return out;
+}
+
 NamedTensors with_gradients(const nn::Vit& model, const Input& input, const LossConfig& options) {
   Tape tape;
   for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
   nn::PassRecord record = record_for(options);
-  const Tensor logits = model.logits(input.images, {nullptr, &record}, input.keep);
-  const Tensor loss = training_loss(logits, input.labels, record, options);
+  NamedTensors out = outputs_of(model, input, {nullptr, &record});
+  const Tensor loss = training_loss(out[0].second, input.labels, record, options);
   const Gradients grads = tape.backward(loss);
-  NamedTensors out{{"logits", logits}, {"loss", loss}};
+  out.emplace_back("loss", loss);
   for (const nn::Parameter& p : model.parameters().all())
     out.emplace_back("grad." + p.name,
                      grads.has(p.value) ? grads[p.value] : Tensor::zeros(p.value.shape()));
@@ -116,9 +124,8 @@ int forward_command(const ForwardOptions& options) {
   Input input = read_input(options.input, config);
   if (input.keep.defined() && config.select.mode == "zero")
     input = with_zeros(input, config.model.patch_size);
-  const NamedTensors out =
-      input.labels.defined() ? with_gradients(model, input, config.loss)
-                             : NamedTensors{{"logits", model.logits(input.images, {}, input.keep)}};
+  const NamedTensors out = input.labels.defined() ? with_gradients(model, input, config.loss)
+                                                  : outputs_of(model, input, {});
   write_safetensors(options.output, out);
   return 0;
 }

@@ -95,9 +95,14 @@ CostTable count_one_image(const nn::Vit& model, const Config& config,
     shape = {1, selection->keep, m.in_channels * m.patch_size * m.patch_size};
   }
   nn::PassRecord record = record_for(config.loss);
-  const Tensor logits =
-      model.logits(Tensor::hollow_of({DType::f32, shape}), {nullptr, &record}, keep);
-  tape.backward(training_loss(logits, Tensor::hollow_of({DType::i64, {1}}), record, config.loss));
+  const Tensor features =
+      model.features(Tensor::hollow_of({DType::f32, shape}), {nullptr, &record}, keep);
+  const Tensor one = Tensor::hollow_of({DType::i64, {1}});
+  Tensor loss = training_loss(model.classify(features), one, record, config.loss);
+  if (detects(config))
+    loss =
+        with_box_loss(loss, model.boxes(features), Tensor::hollow_of({DType::f32, {1, 4}}), one, 1);
+  tape.backward(loss);
   table.add_parameters(model.parameters());
   return table;
 }

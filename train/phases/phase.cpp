@@ -1,7 +1,7 @@
 #include "train/phases/phase.h"
 
 #include "tensor/random.h"
-#include "train/evaluate.h"
+#include "train/phases/detect.h"
 #include "train/phases/prune.h"
 #include "train/phases/supervised.h"
 #include "train/usage_error.h"
@@ -21,14 +21,21 @@ LoaderOptions PhaseSetting::loading(Split split) const {
   return options;
 }
 
-std::optional<EpochReport> judge(const nn::Vit& model, Loader& loader,
+std::optional<EpochReport> judge(const nn::Vit& model, Loader& loader, Judged what,
                                  const std::function<bool()>& stop) {
-  const std::optional<Evaluation> e = evaluate(model, loader, stop);
+  const std::optional<Evaluation> e = evaluate(model, loader, what, stop);
   if (!e) return std::nullopt;
   EpochReport report;
   report.test_loss = e->loss;
   report.scores = Scores{e->metrics.accuracy, e->metrics.micro_f1, e->metrics.macro_f1};
   report.data_flops = e->selection_flops;
+  if (!e->detection) return report;
+  const DetectionMetrics& d = *e->detection;
+  report.scores->micro_f1 = d.micro_f1;
+  report.scores->macro_f1 = d.macro_f1;
+  report.figures = figures_of(d);
+  report.note = fmt::format("mean IoU {:.4f}  IoU >= 0.5 {:.4f}  localised {:.4f}  mAP@0.5 {:.4f}",
+                            d.mean_iou, d.iou_50, d.localization_accuracy, d.map_50);
   return report;
 }
 
@@ -40,6 +47,7 @@ std::unique_ptr<TrainingPhase> make_phase(const PhaseSetting& setting, const Saf
                                           bool resumed) {
   const std::string& kind = setting.phase().kind;
   if (kind == "supervised") return std::make_unique<SupervisedPhase>(setting, before, resumed);
+  if (kind == "detect") return std::make_unique<DetectPhase>(setting, before, resumed);
   if (kind == "prune") return std::make_unique<PrunePhase>(setting, before, resumed);
   fail("phase", "no phase is called \"{}\"", kind);
 }
@@ -49,9 +57,10 @@ void check_phases(const Config& config) {
   for (std::size_t i = 0; i < config.phases.size(); ++i) {
     const PhaseConfig& phase = config.phases[i];
     const std::string kind = fmt::format("phase.{}.kind", i);
-    usage_require(phase.kind == "supervised" || phase.kind == "prune", kind,
-                  "\"{}\" is not available in this version; expected \"supervised\" or \"prune\"",
-                  phase.kind);
+    usage_require(
+        phase.kind == "supervised" || phase.kind == "detect" || phase.kind == "prune", kind,
+        "\"{}\" is not available in this version; expected \"supervised\", \"detect\" or \"prune\"",
+        phase.kind);
     if (phase.kind == "prune") {
       usage_require(!pruned, kind, "a second \"prune\" has no priors left to prune by");
       const char* const needed = phase.method == "keys" ? "gmm" : "fiak";

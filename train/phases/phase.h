@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "train/checkpoint.h"
+#include "train/evaluate.h"
 #include "train/open_data.h"
 
 namespace hg {
@@ -42,11 +43,13 @@ struct EpochReport {
   std::optional<double> test_loss;
   std::optional<Scores> scores;
   std::uint64_t data_flops = 0;
-  std::string note;  // for the line of the epoch, beside the figures
+  std::map<std::string, double> figures{};  // for summary.json, beside the scores
+  std::string note{};                       // for the line of the epoch, beside the figures
 };
 
-// Judges a classifier on the loader's images; none: `stop` said yes.
-std::optional<EpochReport> judge(const nn::Vit& model, Loader& loader,
+// Judges a classifier, or detector, on the loader's images; none: `stop` said yes. Accuracy is that
+// of classes, also of a detector; its F1 asks for the right box too.
+std::optional<EpochReport> judge(const nn::Vit& model, Loader& loader, Judged what,
                                  const std::function<bool()>& stop);
 
 class TrainingPhase {

@@ -109,7 +109,7 @@ void PrunePhase::prune_model(const PhaseConfig& phase) {
 }
 
 std::optional<EpochReport> PrunePhase::finish_epoch(const std::function<bool()>& stop) {
-  std::optional<EpochReport> report = judge(*model_, test_loader_, stop);
+  std::optional<EpochReport> report = judge(*model_, test_loader_, Judged::classes, stop);
   if (report) report->note = note_;
   return report;
 }

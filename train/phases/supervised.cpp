@@ -20,7 +20,7 @@ void SupervisedPhase::explain(const Batch& batch) {
 }
 
 std::optional<EpochReport> SupervisedPhase::finish_epoch(const std::function<bool()>& stop) {
-  return judge(model_, test_loader_, stop);
+  return judge(model_, test_loader_, Judged::classes, stop);
 }
 
 }  // namespace hg

@@ -7,15 +7,17 @@
 
 namespace hg {
 
-class SupervisedPhase final : public GradientPhase {
+class SupervisedPhase : public GradientPhase {
  public:
   SupervisedPhase(const PhaseSetting& setting, const Safetensors* before, bool resumed);
   std::optional<EpochReport> finish_epoch(const std::function<bool()>& stop) override;
 
+ protected:
+  virtual StepInput input_of(const Batch& batch) const;
+
  private:
-  StepInput input_of(const Batch& batch) const;
-  Batchwise learn_from(const Batch& batch) override;
-  [[noreturn]] void explain(const Batch& batch) override;
+  Batchwise learn_from(const Batch& batch) final;
+  [[noreturn]] void explain(const Batch& batch) final;
 
   const LossConfig loss_;
 };
