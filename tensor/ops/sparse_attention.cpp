@@ -29,7 +29,6 @@ namespace ops {
 namespace {
 
 namespace ei = Eigen::internal;
-using Lists = PairSupport::Lists;
 
 struct Sizes {
   std::int64_t batch, heads, n, d;
@@ -56,19 +55,48 @@ struct Counts {
 // Rows of scores worked on at a time: their lists stay in a core's L2 cache.
 constexpr std::int64_t kRows = 64;
 
+// Lists with neighbouring tiles taken together, as narrow rows leave room for more of them in L1.
+class Spans {
+ public:
+  static constexpr std::int64_t kMostTiles = 4, kMostRows = kMostTiles * PairSupport::kTile;
+
+  Spans(const PairSupport::Lists& lists, std::int64_t d)
+      : others(lists.others),
+        places(lists.places),
+        lists_(lists),
+        tiles_(std::clamp<std::int64_t>(kWidestRow / d, 1, kMostTiles)) {}
+
+  std::int64_t count() const { return (lists_.tiles + tiles_ - 1) / tiles_; }
+  std::int64_t begin(std::int64_t row, std::int64_t span) const {
+    return lists_.begin(row, std::min(span * tiles_, lists_.tiles));
+  }
+  const std::uint16_t* const others;
+  const std::uint32_t* const places;
+
+ private:
+  static constexpr std::int64_t kWidestRow = 64;  // elements, with which a tile fills L1
+  const PairSupport::Lists lists_;
+  const std::int64_t tiles_;
+};
+
 // One (image, head): where its keys, pairs and rows are.
 struct Head {
   std::int64_t b, h, n, d, width;  // width: of a token in q and o
   std::int64_t first_key, first_pair, keys, pairs;
-  Lists by_query, by_key;
+  Spans by_query, by_key;
 
   Head(const SparseAttentionOptions& o, const Sizes& s, std::int64_t index)
-      : b(index / s.heads), h(index % s.heads), n(s.n), d(s.d), width(s.heads * s.d) {
+      : b(index / s.heads),
+        h(index % s.heads),
+        n(s.n),
+        d(s.d),
+        width(s.heads * s.d),
+        by_query(o.of_image(b).by_query(h), d),
+        by_key(o.of_image(b).by_key(h), d) {
     const PairSupport& support = o.of_image(b);
     first_key = o.kept(b) + support.first_key(h);
     first_pair = o.pairs(b) + support.first_pair(h);
     keys = support.kept(h), pairs = support.pairs(h);
-    by_query = support.by_query(h), by_key = support.by_key(h);
   }
   std::int64_t row(std::int64_t i) const { return (b * n + i) * width + h * d; }
 };
@@ -152,13 +180,13 @@ struct Forward {
 
   void score_rows(const Head& head, std::int64_t i, std::int64_t rows, const Padded<T>& queries,
                   const cpu::PaddedRows<T>& keys, T* scores) const {
-    const Lists& lists = head.by_query;
-    // A list's last packet runs over into the next list, so a row's tiles are made in order and
-    // rows go down; tiles are the outer loop to stay in cache, so each list ends in a copy.
-    for (std::int64_t t = 0; t < lists.tiles; ++t)
+    const Spans& lists = head.by_query;
+    // A list's last packet runs over into the next list, so a row's spans are made in order and
+    // rows go down; spans are the outer loop to stay in cache, so each list ends in a copy.
+    for (std::int64_t t = 0; t < lists.count(); ++t)
       for (std::int64_t r = i; r < i + rows; ++r) {
         const std::int64_t begin = lists.begin(r, t), count = lists.begin(r, t + 1) - begin;
-        T row[PairSupport::kTile + cpu::kLanes<T>];
+        T row[Spans::kMostRows + cpu::kLanes<T>];
         keys.dots(queries.row(r), lists.others + begin, count, row);
         std::copy_n(row, count, scores + place(head, i, r, t));
       }
@@ -166,7 +194,7 @@ struct Forward {
 
   void softmax_row(const Head& head, std::int64_t i, std::int64_t row, const T* bias,
                    T* scores) const {
-    const Lists& lists = head.by_query;
+    const Spans& lists = head.by_query;
     const std::int64_t begin = lists.begin(row, 0), n = lists.begin(row + 1, 0) - begin;
     T* const x = scores + place(head, i, row, 0);
     if (options.rbf)
@@ -184,8 +212,8 @@ struct Forward {
 
   void sum_rows(const Head& head, std::int64_t i, std::int64_t rows, const Padded<T>& values,
                 const T* scores, T* sums) const {
-    const Lists& lists = head.by_query;
-    for (std::int64_t t = 0; t < lists.tiles; ++t)
+    const Spans& lists = head.by_query;
+    for (std::int64_t t = 0; t < lists.count(); ++t)
       for (std::int64_t r = 0; r < rows; ++r) {
         const std::int64_t begin = lists.begin(i + r, t), count = lists.begin(i + r, t + 1) - begin;
         const T* const weight = scores + place(head, i, i + r, t);
@@ -230,16 +258,16 @@ struct Backward {
   // ds = p (do.v - do.o) scale, with do.v multiplied as its weight was
   void score_gradients(const Head& head, const Padded<T>& grads, const cpu::PaddedRows<T>& values,
                        const T* p, T* ds) const {
-    const Lists& lists = head.by_query;
+    const Spans& lists = head.by_query;
     const cpu::Scratch<T> delta(std::max<std::int64_t>(1, s.n));
     for (std::int64_t i = 0; i < s.n; ++i)
       delta[i] = dot(s.d, grad_o + head.row(i), o + head.row(i));
     const auto scale = ei::pset1<cpu::Packet<T>>(static_cast<T>(s.scale()));
     for (std::int64_t first = 0; first < s.n; first += kRows)
-      for (std::int64_t t = 0; t < lists.tiles; ++t)
+      for (std::int64_t t = 0; t < lists.count(); ++t)
         for (std::int64_t i = first; i < std::min(first + kRows, s.n); ++i) {
           const std::int64_t begin = lists.begin(i, t), count = lists.begin(i, t + 1) - begin;
-          T row[PairSupport::kTile + cpu::kLanes<T>];
+          T row[Spans::kMostRows + cpu::kLanes<T>];
           values.dots(grads.row(i), lists.others + begin, count, row);
           if (options.dropout > 0)
             for (std::int64_t c = 0; c < count; ++c)
@@ -254,11 +282,11 @@ struct Backward {
 
   // dq_i = sum_j ds_ij k_j; with rbf the same, the part of q_i itself adding up to 0
   void by_query(const Head& head, const Padded<T>& keys, const T* ds) const {
-    const Lists& lists = head.by_query;
+    const Spans& lists = head.by_query;
     const cpu::Scratch<T> sums(kRows * keys.width());
     for (std::int64_t first = 0; first < s.n; first += kRows) {
       const std::int64_t rows = std::min(kRows, s.n - first);
-      for (std::int64_t t = 0; t < lists.tiles; ++t)
+      for (std::int64_t t = 0; t < lists.count(); ++t)
         for (std::int64_t r = 0; r < rows; ++r) {
           const std::int64_t begin = lists.begin(first + r, t);
           keys.table().weighted_sum(
@@ -272,12 +300,12 @@ struct Backward {
 
   // y_j = sum_i weight_ij row_i of all kept keys j
   void by_key(const Head& head, const Padded<T>& rows, const T* weight, T* y) const {
-    const Lists& lists = head.by_key;
+    const Spans& lists = head.by_key;
     const bool whole = rows.width() == s.d;
     T* const out = y + head.first_key * s.d;
     const cpu::Scratch<T> padded(whole ? 1 : std::max<std::int64_t>(1, head.keys * rows.width()));
     T* const sums = whole ? out : padded;
-    for (std::int64_t t = 0; t < lists.tiles; ++t)
+    for (std::int64_t t = 0; t < lists.count(); ++t)
       for (std::int64_t j = 0; j < head.keys; ++j) {
         const std::int64_t begin = lists.begin(j, t);
         rows.table().weighted_sum(
@@ -292,7 +320,7 @@ struct Backward {
 
   // dk_j -= (sum_i ds_ij) k_j
   void subtract_norms(const Head& head, const T* ds) const {
-    const Lists& lists = head.by_key;
+    const Spans& lists = head.by_key;
     for (std::int64_t j = 0; j < head.keys; ++j) {
       T sum = 0;
       for (std::int64_t c = lists.begin(j, 0); c < lists.begin(j + 1, 0); ++c)
