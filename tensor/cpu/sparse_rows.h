@@ -26,29 +26,25 @@ EIGEN_ALWAYS_INLINE P add_neighbours(P a, P b, std::integer_sequence<int, I...>)
                   P(__builtin_shufflevector(a, b, lane(I, 1)...)));
 }
 
+template <class T>
+inline constexpr bool kSumsLanesTogether = std::is_same_v<T, float>&& kLanes<T> >= 4;
+
 // Sums over lanes of kLanes packets at once: lane l is the sum of packet(l).
 template <class T, class F>
 EIGEN_ALWAYS_INLINE Packet<T> lane_sums(F packet) {
   constexpr int lanes = kLanes<T>;
-  if constexpr (std::is_same_v<T, double> || lanes < 4) {
-    T sums[lanes];
-    for (int l = 0; l < lanes; ++l) sums[l] = ei::predux(packet(l));
-    return ei::ploadu<Packet<T>>(sums);
-  } else {
-    constexpr std::make_integer_sequence<int, lanes> all;
-    // In lanes 4 g .. 4 g + 3: four parts of the sum of packet 4 g + e.
-    const auto column = [&](int e) {
-      if constexpr (lanes == 4) return packet(e);
-      if constexpr (lanes == 8) return add_neighbours<4, 8>(packet(e), packet(4 + e), all);
-      if constexpr (lanes == 16)
-        return add_neighbours<4, 16>(add_neighbours<4, 16>(packet(e), packet(4 + e), all),
-                                     add_neighbours<4, 16>(packet(8 + e), packet(12 + e), all),
-                                     all);
-    };
-    const auto first = add_neighbours<1, 4>(column(0), column(1), all);
-    const auto second = add_neighbours<1, 4>(column(2), column(3), all);
-    return add_neighbours<1, 4>(first, second, all);
-  }
+  constexpr std::make_integer_sequence<int, lanes> all;
+  // In lanes 4 g .. 4 g + 3: four parts of the sum of packet 4 g + e.
+  const auto column = [&](int e) {
+    if constexpr (lanes == 4) return packet(e);
+    if constexpr (lanes == 8) return add_neighbours<4, 8>(packet(e), packet(4 + e), all);
+    if constexpr (lanes == 16)
+      return add_neighbours<4, 16>(add_neighbours<4, 16>(packet(e), packet(4 + e), all),
+                                   add_neighbours<4, 16>(packet(8 + e), packet(12 + e), all), all);
+  };
+  const auto first = add_neighbours<1, 4>(column(0), column(1), all);
+  const auto second = add_neighbours<1, 4>(column(2), column(3), all);
+  return add_neighbours<1, 4>(first, second, all);
 }
 
 // out[n] = x . table[list[n]] for n < count (+ what was there). out has room for whole packets.
@@ -59,17 +55,23 @@ void dots_of(const T* x, const T* table, std::int64_t stride, const std::uint16_
   using P = Packet<T>;
   P row[kPackets];
   for (int p = 0; p < kPackets; ++p) row[p] = ei::ploadu<P>(x + p * lanes);
-  for (std::int64_t n = 0; n < count; n += lanes) {
-    const auto product = [&](int l) __attribute__((always_inline)) {
-      const T* const other = table + list[std::min(n + l, count - 1)] * stride;
-      P sum = ei::pmul(row[0], ei::ploadu<P>(other));
+  const auto product = [&](std::int64_t n) __attribute__((always_inline)) {
+    const T* const other = table + list[std::min(n, count - 1)] * stride;
+    P sum = ei::pmul(row[0], ei::ploadu<P>(other));
 #pragma GCC unroll 8
-      for (int p = 1; p < kPackets; ++p)
-        sum = ei::pmadd(row[p], ei::ploadu<P>(other + p * lanes), sum);
-      return sum;
-    };
-    const P sums = lane_sums<T>(product);
-    ei::pstoreu(out + n, add ? ei::padd(ei::ploadu<P>(out + n), sums) : sums);
+    for (int p = 1; p < kPackets; ++p)
+      sum = ei::pmadd(row[p], ei::ploadu<P>(other + p * lanes), sum);
+    return sum;
+  };
+  if constexpr (kSumsLanesTogether<T>) {
+    for (std::int64_t n = 0; n < count; n += lanes) {
+      const P sums =
+          lane_sums<T>([&](int l) __attribute__((always_inline)) { return product(n + l); });
+      ei::pstoreu(out + n, add ? ei::padd(ei::ploadu<P>(out + n), sums) : sums);
+    }
+  } else {  // one by one: g++ 12 gets sums of several packets of doubles wrong (-O3, AVX-512)
+    for (std::int64_t n = 0; n < count; ++n)
+      out[n] = (add ? out[n] : T{0}) + ei::predux(product(n));
   }
 }
 
