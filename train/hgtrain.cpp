@@ -22,6 +22,7 @@ struct Commands {
   ForwardOptions forward;
   BenchOptions bench;
   CompareOptions compare;
+  ExperimentOptions experiment;
   ReportOptions report;
   MetersOptions meters;
   std::function<int()> chosen;
@@ -40,6 +41,8 @@ struct Commands {
     add_bench(*app.add_subcommand("bench", "Time of a training step on random data"));
     add_compare(
         *app.add_subcommand("compare", "Variants of attention side by side: F1, cost, time"));
+    add_experiment(*app.add_subcommand(
+        "experiment", "Repeated runs of several arms, and what they say about a question"));
     add_report(*app.add_subcommand("report", "A page on a run, or on several side by side"));
     add_meters(*app.add_subcommand("meters", "Every energy meter considered, and why it is used"));
   }
@@ -93,6 +96,23 @@ struct Commands {
     app.add_option("--out", compare.out, "with --train: folder for the run folders");
     app.add_flag("--quiet", compare.quiet, "show nothing while training");
     app.callback([this] { chosen = [this] { return compare_command(compare); }; });
+  }
+  void add_experiment(CLI::App& app) {
+    app.add_option("NAME", experiment.experiment,
+                   "rq1 (attentions), rq2 (patch filters), rq3 (pretraining) or quick")
+        ->required();
+    app.add_option("--scale", experiment.scale, "smoke, small or paper (default: small)");
+    app.add_option("--repeats", experiment.repeats, "runs an arm, each with its own seed")
+        ->check(CLI::Range(1, 1000));
+    app.add_option("--target", experiment.target,
+                   "micro F1 whose energy is compared (default: 0.99 of the baseline's mean)");
+    app.add_option("--out", experiment.out,
+                   "folder, gone on with if it holds this experiment (default: "
+                   "experiments/NAME-SCALE)");
+    app.add_flag("--quiet", experiment.quiet, "show nothing while training");
+    add_model_options(app, experiment);
+    add_json(app, experiment);
+    app.callback([this] { chosen = [this] { return experiment_command(experiment); }; });
   }
   void add_report(CLI::App& app) {
     app.add_option("RUN_DIR", report.folders, "run folders")->required();

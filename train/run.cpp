@@ -112,11 +112,15 @@ Json summary(const Config& config, const RunResult& r) {
 
 }  // namespace
 
-PhaseData open_run(const Config& config) {
+void check_run(const Config& config) {
   vit_options(config);
   carbon_intensity_of(config.run);
   load_energy_profile(config.run.energy_profile);
   check_phases(config);
+}
+
+PhaseData open_run(const Config& config) {
+  check_run(config);
   return open_phases(config);
 }
 

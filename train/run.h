@@ -6,7 +6,9 @@
 
 namespace hg {
 
-// The run's data, after everything that can be wrong with the configuration was checked.
+// Throws UsageError for what this program cannot train, or not account for.
+void check_run(const Config& config);
+// The run's data, after the check.
 PhaseData open_run(const Config& config);
 
 // Throws UsageError unless the run in the folder, if there is one, can go on with this

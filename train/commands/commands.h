@@ -19,9 +19,13 @@ struct ModelOptions {
   std::optional<std::int64_t> threads, seed;
   bool json = false, quiet = false;
 
+  std::vector<std::string> all_settings() const;  // --set and the options above
   // The configuration with these options on top; also sets the number of threads.
   Config load() const;
 };
+
+// Throws UsageError where the device is not there; sets the number of threads.
+void use_device(const RunConfig& run);
 
 struct TrainOptions : ModelOptions {
   std::string out;  // run folder; empty: runs/<name>
@@ -69,6 +73,13 @@ struct ReportOptions {
   std::string out;  // empty: report.html of the one run, or here
 };
 int report_command(const ReportOptions& options);
+
+struct ExperimentOptions : ModelOptions {
+  std::string experiment, scale, out;
+  std::optional<std::int64_t> repeats;
+  std::optional<double> target;  // micro F1
+};
+int experiment_command(const ExperimentOptions& options);
 
 struct MetersOptions {
   std::optional<double> watch;  // seconds

@@ -91,8 +91,10 @@ std::string drawn(const Scale& scale, const Series& series, std::size_t color) {
         "class=\"dot\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"/></g>\n",
         escape_html(p.note), x, y, x, y, series.points.size() > kMostDots ? 1.5 : 3.2);
   }
-  return fmt::format("<g class=\"s{}\"><path class=\"line\" d=\"{}\"/>\n{}</g>\n",
-                     color % kSeriesColors, line, dots);
+  if (!series.dots) dots = "";
+  const std::string path =
+      series.line ? fmt::format("<path class=\"line\" d=\"{}\"/>\n", line) : "";
+  return fmt::format("<g class=\"s{}\">{}{}</g>\n", color % kSeriesColors, path, dots);
 }
 
 }  // namespace
@@ -165,6 +167,45 @@ std::string bar_chart(const std::string& label, const std::vector<Bar>& bars) {
         "<path class=\"whisker\" d=\"M{0:.1f} {2:.0f}H{1:.1f}M{0:.1f} {3:.0f}v10M{1:.1f} "
         "{3:.0f}v10\"/></g>\n",
         low + 1, high + 1, middle, middle - 5);
+  }
+  return svg + "</svg>\n";
+}
+
+std::string interval_chart(const std::string& label, const std::vector<Bar>& bars) {
+  constexpr double kRow = 42, kAxis = 24;
+  Range range;  // holds 0
+  for (const Bar& b : bars) {
+    range.include(b.interval.low);
+    range.include(b.interval.high);
+  }
+  range.widen();
+  const auto at = [&](double v) {
+    return 8 + (v - range.low) / (range.high - range.low) * (kWidth - 16);
+  };
+  const double bottom = kRow * static_cast<double>(bars.size()) + 4;
+  std::string svg =
+      fmt::format("<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n",
+                  kWidth, bottom + kAxis, escape_html(label));
+  svg += "<g class=\"axis\">";
+  const auto marks = ticks(range.low, range.high, 6);
+  for (const double v : marks)
+    svg += fmt::format(
+        "<line class=\"{0}\" x1=\"{1:.1f}\" x2=\"{1:.1f}\" y1=\"0\" y2=\"{2}\"/><text "
+        "x=\"{1:.1f}\" y=\"{3}\" text-anchor=\"middle\">{4}</text>",
+        v == 0 ? "base" : "grid", at(v), bottom, bottom + 16,
+        tick_text(v, marks.size() > 1 ? marks[1] - marks[0] : 1));
+  svg += "</g>\n";
+  for (std::size_t i = 0; i < bars.size(); ++i) {
+    const Bar& b = bars[i];
+    const double y = kRow * static_cast<double>(i), middle = y + 30;
+    svg += fmt::format(
+        "<g><title>{0}: {1}</title><text x=\"0\" y=\"{2:.0f}\">{3}</text><text x=\"{4}\" "
+        "y=\"{2:.0f}\" text-anchor=\"end\">{1}</text><path class=\"whisker\" d=\"M{5:.1f} "
+        "{7:.0f}H{6:.1f}M{5:.1f} {8:.0f}v10M{6:.1f} {8:.0f}v10\"/><circle class=\"b{9}\" "
+        "cx=\"{10:.1f}\" cy=\"{7:.0f}\" r=\"5\"/></g>\n",
+        escape_html(b.name), escape_html(b.text), y + 15, escape_html(shortened(b.name, 24)),
+        kWidth, at(b.interval.low), at(b.interval.high), middle, middle - 5,
+        b.color % kSeriesColors, at(b.interval.value));
   }
   return svg + "</svg>\n";
 }

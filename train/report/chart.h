@@ -19,6 +19,7 @@ struct Point {
 struct Series {
   std::string name;
   std::vector<Point> points;
+  bool line = true, dots = true;
 };
 
 struct Axes {
@@ -40,6 +41,9 @@ struct Bar {
   std::size_t color = 0;
 };
 std::string bar_chart(const std::string& label, const std::vector<Bar>& bars);
+
+// The same with a dot for each value, which may be negative, and a line at 0.
+std::string interval_chart(const std::string& label, const std::vector<Bar>& bars);
 
 // One bar in parts; their names and figures belong into a table below.
 struct Part {

@@ -6,11 +6,22 @@
 #include <cmath>
 
 #include "energy/flame.h"
+#include "train/report/style.h"
 #include "train/text.h"
 
 namespace hg::report {
 
 using energy::escape_html;
+
+std::string document_start(const std::string& title) {
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+      "content=\"width=device-width,initial-scale=1\"><title>{}</title><link rel=\"icon\" "
+      "href=\"data:,\"><style>{}</style></head><body>\n",
+      escape_html(title), kStyle);
+}
+
+std::string document_end() { return fmt::format("<script>{}</script></body></html>\n", kScript); }
 
 std::string figure(const std::string& title, const std::string& body, const std::string& caption) {
   return fmt::format("<figure><h3>{}</h3>\n{}<figcaption>{}</figcaption></figure>\n",

@@ -8,6 +8,10 @@
 
 namespace hg::report {
 
+// A page without reference to anything outside it: what goes before its contents, and after.
+std::string document_start(const std::string& title);
+std::string document_end();
+
 std::string figure(const std::string& title, const std::string& body, const std::string& caption);
 
 // A table whose columns sort when clicked: the head, cells with what they sort by, the end.

@@ -19,13 +19,7 @@ constexpr std::size_t kEnd = 1000;  // bytes kept for the closing lines
 
 class Page {
  public:
-  explicit Page(const std::string& title) {
-    html_ = fmt::format(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
-        "content=\"width=device-width,initial-scale=1\"><title>{}</title><link rel=\"icon\" "
-        "href=\"data:,\"><style>{}</style></head><body>\n",
-        escape_html(title), kStyle);
-  }
+  explicit Page(const std::string& title) : html_(document_start(title)) {}
   void add(const std::string& html) { html_ += html; }
   // Leaves it out where the page would become too large.
   void add_if_it_fits(const std::string& html, const std::string& what) {
@@ -40,7 +34,7 @@ class Page {
                            escape_html(left_out_));
     else if (!left_out_.empty())
       html_ += "<p class=\"soft\">Much was left out to keep the page small.</p>\n";
-    return html_ + fmt::format("<script>{}</script></body></html>\n", kScript);
+    return html_ + document_end();
   }
 
  private:

@@ -11,24 +11,6 @@ namespace {
 
 constexpr std::size_t kFewestRuns = 5;
 
-ArmSummary summarize(const Arm& arm, double confidence) {
-  ArmSummary summary;
-  summary.name = arm.name;
-  summary.n = arm.values.size();
-  summary.mean = mean(arm.values);
-  summary.median = median(arm.values);
-  summary.quartiles = quartiles(arm.values);
-  if (summary.n >= 2) {
-    summary.sd = standard_deviation(arm.values);
-    summary.mean_interval = t_interval(arm.values, confidence);
-  }
-  if (const auto refusal = shapiro_wilk_refusal(arm.values))
-    summary.shapiro_refusal = *refusal;
-  else
-    summary.shapiro = shapiro_wilk(arm.values);
-  return summary;
-}
-
 // Why an arm can't be taken for normal; empty if it can.
 std::string objection(const ArmSummary& arm, double alpha) {
   if (!arm.shapiro) return fmt::format("{}: {}", arm.name, arm.shapiro_refusal);
@@ -80,6 +62,25 @@ void estimate_differences(Comparison& c, const Arms& arms, const BootstrapOption
 }
 
 }  // namespace
+
+ArmSummary summarize(const Arm& arm, double confidence) {
+  require_sample(arm.values, 1, arm.name);
+  ArmSummary summary;
+  summary.name = arm.name;
+  summary.n = arm.values.size();
+  summary.mean = mean(arm.values);
+  summary.median = median(arm.values);
+  summary.quartiles = quartiles(arm.values);
+  if (summary.n >= 2) {
+    summary.sd = standard_deviation(arm.values);
+    summary.mean_interval = t_interval(arm.values, confidence);
+  }
+  if (const auto refusal = shapiro_wilk_refusal(arm.values))
+    summary.shapiro_refusal = *refusal;
+  else
+    summary.shapiro = shapiro_wilk(arm.values);
+  return summary;
+}
 
 std::string_view name(Test test) {
   switch (test) {

@@ -32,6 +32,9 @@ struct ArmSummary {
   std::string shapiro_refusal;  // why there is none
 };
 
+// 1 finite value or more.
+ArmSummary summarize(const Arm& arm, double confidence);
+
 struct Estimate {
   double value = 0;
   std::optional<Interval> interval;  // BCa

@@ -1,0 +1,90 @@
+// hgtrain experiment: repeated runs of several arms, and what they say about a question.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "train/commands/commands.h"
+#include "train/experiment/folder.h"
+#include "train/experiment/results.h"
+#include "train/files.h"
+#include "train/run.h"
+
+namespace hg {
+namespace {
+
+using namespace experiment;
+
+std::vector<RunFigures> finished_runs(const std::string& folder,
+                                      const std::vector<PlannedRun>& runs) {
+  std::vector<RunFigures> figures;
+  for (const PlannedRun& run : runs) {
+    if (progress_of(folder, run) != RunProgress::finished) continue;
+    figures.push_back(read_figures(run_folder(folder, run)));
+    figures.back().arm = run.arm->name;
+    figures.back().seed = run.seed;
+    figures.back().folder = "runs/" + run.name();
+  }
+  return figures;
+}
+
+Results write_results(const std::string& folder, const Plan& plan,
+                      const std::vector<PlannedRun>& runs, bool interrupted) {
+  const std::vector<RunFigures> figures = finished_runs(folder, runs);
+  Results results{plan, "", describe_machine(), analyse(plan, figures), {}};
+  results.status = figures.size() == runs.size() ? "finished"
+                   : interrupted                 ? "interrupted"
+                                                 : "running";
+  results.answer = answer(plan, results.analysis);
+  write_file(folder + "/results.json", to_json(results, 2) + "\n");
+  write_file(folder + "/report.html", to_page(results));
+  return results;
+}
+
+// Trains what is not finished yet. False: a signal came.
+bool train_all(const ExperimentOptions& options, const std::string& folder, const Plan& plan,
+               const std::vector<PlannedRun>& runs) {
+  const StopSignals signals;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const PlannedRun& run = runs[i];
+    if (progress_of(folder, run) == RunProgress::finished) continue;
+    if (signals.requested()) return false;
+    if (!options.quiet)
+      fmt::print(stderr, "{} {}, run {} of {}: {}, seed {}\n", plan.experiment, plan.scale, i + 1,
+                 runs.size(), run.arm->name, run.seed);
+    const Config config = run.config();
+    const std::string own = run_folder(folder, run);
+    PhaseData data = open_run(config);
+    make_folder(own);
+    const RunEnding ending = train_run(config, std::move(data),
+                                       {own, true, false, progress_mode(stderr, options.quiet)});
+    if (ending.result.end == RunEnd::interrupted) return false;
+    write_results(folder, plan, runs, false);
+  }
+  return true;
+}
+
+}  // namespace
+
+int experiment_command(const ExperimentOptions& options) {
+  const Plan plan = make_plan(
+      {options.experiment, options.scale, options.all_settings(), options.repeats, options.target});
+  for (const Arm& arm : plan.arms) check_run(arm.config);
+  use_device(plan.arms[0].config.run);
+  open_phases(plan.arms[0].config);  // fails before a folder is made
+  const std::string folder = options.out.empty()
+                                 ? fmt::format("experiments/{}-{}", plan.experiment, plan.scale)
+                                 : options.out;
+  claim_folder(folder, plan);
+  const std::vector<PlannedRun> runs = schedule(plan);
+  for (const PlannedRun& run : runs) progress_of(folder, run);  // refuses what is not of this plan
+  const bool done = train_all(options, folder, plan, runs);
+  const Results results = write_results(folder, plan, runs, !done);
+  if (options.json)
+    fmt::print("{}\n", to_json(results));
+  else
+    fmt::print("{}\nResults: {}/results.json\nReport: {}/report.html\n", to_table(results), folder,
+               folder);
+  return done ? 0 : kInterruptedExitCode;
+}
+
+}  // namespace hg

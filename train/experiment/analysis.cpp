@@ -1,0 +1,146 @@
+#include "train/experiment/analysis.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace hg::experiment {
+namespace {
+
+using statistics::ArmSummary;
+
+constexpr double kConfidence = 0.95;
+
+double mean_of(const std::vector<RunFigures>& runs, auto figure) {
+  std::vector<double> values;
+  for (const RunFigures& run : runs) values.push_back(figure(run));
+  return statistics::mean(values);
+}
+
+// Nothing where a run has no such figure.
+std::optional<statistics::Arm> sample(const ArmResult& arm, Metric metric,
+                                      const std::optional<Target>& target) {
+  statistics::Arm values{arm.name, {}};
+  for (const RunFigures& run : arm.runs) {
+    if (metric == Metric::energy) values.values.push_back(run.energy_j);
+    if (metric == Metric::micro_f1) values.values.push_back(run.micro_f1);
+    if (metric == Metric::seconds) values.values.push_back(run.seconds);
+    if (metric != Metric::energy_to_target) continue;
+    if (!target || !run.to_target(target->f1).reached) return std::nullopt;
+    values.values.push_back(run.to_target(target->f1).energy_j);
+  }
+  return values;
+}
+
+ToTarget to_target(const ArmResult& arm, double f1) {
+  std::vector<double> epochs, joules;
+  for (const RunFigures& run : arm.runs)
+    if (const auto reached = run.to_target(f1); reached.reached) {
+      epochs.push_back(static_cast<double>(reached.epoch));
+      joules.push_back(reached.energy_j);
+    }
+  if (epochs.empty()) return {};
+  return {epochs.size(), statistics::mean(epochs), statistics::mean(joules)};
+}
+
+std::vector<ArmResult> arms_with_runs(const Plan& plan, const std::vector<RunFigures>& runs) {
+  std::vector<ArmResult> arms;
+  for (const Arm& planned : plan.arms) {
+    ArmResult arm;
+    arm.name = planned.name;
+    arm.title = planned.title;
+    for (const RunFigures& run : runs)
+      if (run.arm == arm.name) arm.runs.push_back(run);
+    if (arm.runs.empty()) continue;
+    arm.mean_flops = mean_of(arm.runs, [](const RunFigures& r) { return r.flops; });
+    arm.mean_tokens_per_image = mean_of(
+        arm.runs, [](const RunFigures& r) { return r.images > 0 ? r.tokens / r.images : 0; });
+    arms.push_back(std::move(arm));
+  }
+  return arms;
+}
+
+void mark_pareto(std::vector<ArmResult>& arms) {
+  std::vector<statistics::TradeOff> points;
+  for (const ArmResult& arm : arms)
+    points.push_back({arm.summary(Metric::energy)->mean, arm.summary(Metric::micro_f1)->mean});
+  for (const std::size_t i : statistics::pareto_set(points)) arms[i].pareto = true;
+}
+
+std::optional<Target> target_of(const Plan& plan, const std::vector<ArmResult>& arms) {
+  if (plan.target_f1) return Target{*plan.target_f1, "given with --target"};
+  if (arms.empty() || arms[0].name != plan.arms[0].name) return std::nullopt;
+  return Target{
+      kTargetShare * mean_of(arms[0].runs, [](const RunFigures& r) { return r.micro_f1; }),
+      fmt::format("{} of the mean final micro F1 of {}, a rule set before the runs", kTargetShare,
+                  arms[0].name)};
+}
+
+std::string obstacle(const Plan& plan, const ArmResult& baseline, const ArmResult& arm) {
+  const auto config_of = [&](const std::string& name) -> const Config& {
+    return std::find_if(plan.arms.begin(), plan.arms.end(),
+                        [&](const Arm& a) { return a.name == name; })
+        ->config;
+  };
+  for (const ArmResult* side : {&baseline, &arm})
+    for (const RunFigures& run : side->runs)
+      if (run.energy_kind != baseline.runs[0].energy_kind)
+        return fmt::format("kind of energy, {} and {}", baseline.runs[0].energy_kind,
+                           run.energy_kind);
+  return incomparable(config_of(baseline.name), config_of(arm.name));
+}
+
+// All arms against the first, the p-values corrected for being several.
+void compare_all(Analysis& a, Metric metric) {
+  const std::optional<statistics::Arm> base = sample(a.arms[0], metric, a.target);
+  if (!base) return;
+  std::vector<Contrast> found;
+  std::vector<double> p;
+  for (std::size_t i = 1; i < a.arms.size(); ++i)
+    if (const auto arm = sample(a.arms[i], metric, a.target)) {
+      found.push_back({arm->name, metric, statistics::compare(*base, *arm)});
+      p.push_back(found.back().comparison.p);
+    }
+  const std::vector<double> corrected = statistics::holm(p);
+  for (std::size_t i = 0; i < found.size(); ++i) found[i].p_holm = corrected[i];
+  a.contrasts.insert(a.contrasts.end(), found.begin(), found.end());
+}
+
+}  // namespace
+
+std::string_view name(Metric metric) {
+  constexpr std::string_view kNames[] = {"energy_j", "micro_f1", "seconds", "energy_to_target_j"};
+  return kNames[static_cast<std::size_t>(metric)];
+}
+
+std::string_view title(Metric metric) {
+  constexpr std::string_view kTitles[] = {"energy", "micro F1", "time", "energy to the target"};
+  return kTitles[static_cast<std::size_t>(metric)];
+}
+
+const Contrast* Analysis::contrast(const std::string& arm, Metric metric) const {
+  for (const Contrast& c : contrasts)
+    if (c.arm == arm && c.metric == metric) return &c;
+  return nullptr;
+}
+
+Analysis analyse(const Plan& plan, const std::vector<RunFigures>& runs) {
+  Analysis a;
+  a.arms = arms_with_runs(plan, runs);
+  a.target = target_of(plan, a.arms);
+  for (ArmResult& arm : a.arms) {
+    if (a.target) arm.to_target = to_target(arm, a.target->f1);
+    for (const Metric metric : kMetrics) {
+      const auto values = sample(arm, metric, a.target);
+      arm.summaries.push_back(values ? std::optional(statistics::summarize(*values, kConfidence))
+                                     : std::nullopt);
+    }
+  }
+  mark_pareto(a.arms);
+  if (a.arms.empty() || a.arms[0].name != plan.arms[0].name) return a;
+  for (const ArmResult& arm : a.arms) a.obstacles.push_back(obstacle(plan, a.arms[0], arm));
+  for (const Metric metric : kMetrics) compare_all(a, metric);
+  return a;
+}
+
+}  // namespace hg::experiment

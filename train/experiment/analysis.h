@@ -1,0 +1,64 @@
+// From runs' figures to what section 9 of METHODS.md asks of them: every arm described, and
+// compared to the baseline in energy, F1, time and energy to a target F1. Pure.
+#pragma once
+
+#include "train/experiment/figures.h"
+#include "train/experiment/plan.h"
+#include "train/statistics/compare.h"
+
+namespace hg::experiment {
+
+enum class Metric { energy, micro_f1, seconds, energy_to_target };
+inline constexpr Metric kMetrics[] = {Metric::energy, Metric::micro_f1, Metric::seconds,
+                                      Metric::energy_to_target};
+std::string_view name(Metric metric);   // "energy_j", in results.json
+std::string_view title(Metric metric);  // "energy", in sentences
+
+struct Target {
+  double f1 = 0;
+  std::string rule;  // how it was set, before any run
+};
+
+// Of the runs of an arm that reached the target; the others are censored: they would need more.
+struct ToTarget {
+  std::size_t reached = 0;
+  std::optional<double> mean_epochs, mean_energy_j;  // none: no run reached it
+};
+
+struct ArmResult {
+  std::string name, title;
+  std::vector<RunFigures> runs;
+  // In the order of kMetrics; energy to target only where every run reached it.
+  std::vector<std::optional<statistics::ArmSummary>> summaries;
+  ToTarget to_target;
+  double mean_flops = 0, mean_tokens_per_image = 0;
+  bool pareto = false;  // no other arm has less energy at no lower F1, by their means
+
+  const std::optional<statistics::ArmSummary>& summary(Metric metric) const {
+    return summaries[static_cast<std::size_t>(metric)];
+  }
+};
+
+// An arm against the baseline, in one metric.
+struct Contrast {
+  std::string arm;
+  Metric metric = Metric::energy;
+  statistics::Comparison comparison;  // a is the baseline
+  double p_holm = 1;                  // corrected for the arms compared in this metric
+};
+
+struct Analysis {
+  std::vector<ArmResult> arms;  // those with runs, as planned; the baseline first
+  std::vector<Contrast> contrasts;
+  std::optional<Target> target;  // none: the baseline has no run yet
+  // Why an arm's energy is not comparable to the baseline's; by arm, empty if it is.
+  std::vector<std::string> obstacles;
+
+  const ArmResult* baseline() const { return arms.empty() ? nullptr : &arms[0]; }
+  const Contrast* contrast(const std::string& arm, Metric metric) const;
+};
+
+// Runs of arms that the baseline has no runs for are described, but not compared.
+Analysis analyse(const Plan& plan, const std::vector<RunFigures>& runs);
+
+}  // namespace hg::experiment

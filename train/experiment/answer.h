@@ -1,0 +1,29 @@
+// The answer to an experiment's question in words that follow from its numbers, by fixed rules:
+// energy is saved where data, epochs, batch and device are equal and the 95 % interval of the
+// saving lies above 0. Pure.
+#pragma once
+
+#include "train/experiment/analysis.h"
+
+namespace hg::experiment {
+
+enum class Finding { saves, saves_at_lower_f1, no_difference, costs_more, unknown };
+std::string_view name(Finding finding);  // "no_saving_shown", in results.json
+
+struct ArmAnswer {
+  std::string arm;
+  Finding finding = Finding::unknown;
+  std::string text;       // a few sentences with the numbers
+  std::string to_target;  // one sentence
+};
+
+struct Answer {
+  std::string headline;  // one or two sentences on all arms
+  std::vector<ArmAnswer> arms;
+  std::string goal;  // whether it was reached; empty: the experiment has none
+  std::vector<std::string> caveats;
+};
+
+Answer answer(const Plan& plan, const Analysis& analysis);
+
+}  // namespace hg::experiment

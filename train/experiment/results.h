@@ -1,0 +1,23 @@
+// All that an experiment found, in the forms it is given out: results.json, a page, a table.
+#pragma once
+
+#include "train/experiment/answer.h"
+
+namespace hg::experiment {
+
+struct Results {
+  Plan plan;
+  std::string status;  // "running", "interrupted", "finished"
+  std::string machine;
+  Analysis analysis;
+  Answer answer;
+};
+
+// "Intel Xeon ..., 2 of 2 threads"
+std::string describe_machine();
+
+std::string to_json(const Results& results, int indent = -1);  // -1: on one line
+std::string to_page(const Results& results);                   // one self-contained HTML page
+std::string to_table(const Results& results);                  // plain text, with the answer below
+
+}  // namespace hg::experiment

@@ -1,0 +1,87 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "train/experiment/results.h"
+
+namespace hg::experiment {
+namespace {
+
+using Row = std::vector<std::string>;
+
+// Columns as wide as their widest cell; the first to the left, figures to the right.
+std::string aligned(const std::vector<Row>& rows) {
+  std::vector<std::size_t> widths(rows[0].size(), 0);
+  for (const Row& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  std::string text;
+  for (const Row& row : rows) {
+    for (std::size_t c = 0; c < row.size(); ++c)
+      text += c == 0 ? fmt::format("{:<{}}", row[c], widths[c])
+                     : fmt::format("  {:>{}}", row[c], widths[c]);
+    text += '\n';
+  }
+  return text;
+}
+
+std::string mean_and_sd(const statistics::ArmSummary& s, int decimals) {
+  if (!s.sd) return fmt::format("{:.{}f}", s.mean, decimals);
+  return fmt::format("{:.{}f} +- {:.{}f}", s.mean, decimals, *s.sd, decimals);
+}
+
+std::string p_cell(double p) { return p < 0.001 ? "<0.001" : fmt::format("{:.3f}", p); }
+
+Row comparison_cells(const Analysis& a, const ArmResult& arm) {
+  const Contrast *energy = a.contrast(arm.name, Metric::energy),
+                 *f1 = a.contrast(arm.name, Metric::micro_f1);
+  if (!energy || !f1) return {"-", "-", "-", "-", "-", "-"};
+  const statistics::Comparison& c = energy->comparison;
+  std::string saving = c.saving_percent ? fmt::format("{:.1f}", c.saving_percent->value) : "-";
+  if (c.saving_percent && c.saving_percent->interval)
+    saving += fmt::format(" ({:.1f} to {:.1f})", c.saving_percent->interval->low,
+                          c.saving_percent->interval->high);
+  return {saving,
+          fmt::format("{:+.2f}", 100 * (f1->comparison.b.mean - f1->comparison.a.mean)),
+          c.welch ? p_cell(c.welch->p) : "-",
+          p_cell(c.mann_whitney.p),
+          p_cell(energy->p_holm),
+          fmt::format("{:.2f}", c.a12)};
+}
+
+std::string target_cell(const ArmResult& arm) {
+  const ToTarget& t = arm.to_target;
+  std::string text = fmt::format("{}/{}", t.reached, arm.runs.size());
+  if (t.mean_epochs) text += fmt::format(", {:.1f} ep, {:.4g} J", *t.mean_epochs, *t.mean_energy_j);
+  return text;
+}
+
+}  // namespace
+
+std::string to_table(const Results& r) {
+  const Analysis& a = r.analysis;
+  std::vector<Row> rows{{"arm", "runs", "energy J", "s", "micro F1", "saving % (95 %)", "F1 points",
+                         "p Welch", "p M-W", "p Holm", "A12", "to target"}};
+  for (const ArmResult& arm : a.arms) {
+    Row row{arm.name, std::to_string(arm.runs.size()), mean_and_sd(*arm.summary(Metric::energy), 1),
+            fmt::format("{:.1f}", arm.summary(Metric::seconds)->mean),
+            mean_and_sd(*arm.summary(Metric::micro_f1), 4)};
+    const Row compared = comparison_cells(a, arm);
+    row.insert(row.end(), compared.begin(), compared.end());
+    row.push_back(target_cell(arm));
+    rows.push_back(row);
+  }
+  std::string text = fmt::format("{}\n\n", r.plan.question);
+  if (!a.arms.empty()) {
+    const RunFigures& run = a.arms[0].runs[0];
+    text += aligned(rows) +
+            fmt::format("\nEnergy {}: {}. {}.\n", run.energy_kind, run.energy_source, r.machine);
+  }
+  if (a.target) text += fmt::format("Target micro F1 {:.4f}: {}.\n", a.target->f1, a.target->rule);
+  text += fmt::format("\n{}\n", r.answer.headline);
+  for (const ArmAnswer& arm : r.answer.arms) text += fmt::format("- {}: {}\n", arm.arm, arm.text);
+  if (!r.answer.goal.empty()) text += r.answer.goal + "\n";
+  for (const std::string& caveat : r.answer.caveats) text += caveat + "\n";
+  return text;
+}
+
+}  // namespace hg::experiment
