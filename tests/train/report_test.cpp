@@ -160,7 +160,7 @@ TEST_CASE("a run without epochs or energy or summary still has a page") {
   run.meter = "";
   const std::string html = report::page({run});
   CHECK(unbalanced(html) == "");
-  CHECK(html.find("No epoch has ended yet") != std::string::npos);
+  CHECK(html.find("No epoch has such a figure yet") != std::string::npos);
   CHECK(html.find("nan") == std::string::npos);
 }
 

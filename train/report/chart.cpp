@@ -124,7 +124,7 @@ std::string line_chart(const Axes& axes, const std::vector<Series>& series) {
       scale.x.include(p.x);
       scale.y.include(p.y);
     }
-  if (first) return "<p class=\"none\">No epoch has ended yet.</p>\n";
+  if (first) return "<p class=\"none\">No epoch has such a figure yet.</p>\n";
   scale.x.widen();
   scale.y.widen();
   if (axes.x_from_zero) scale.x.low = 0;

@@ -24,14 +24,15 @@ Unit unit_for(double most_j) {
 }
 
 std::vector<Series> by_epoch(const std::vector<RunData>& runs, const char* what,
-                             double Epoch::*figure) {
+                             std::optional<double> Epoch::*figure) {
   std::vector<Series> all;
   for (const RunData& run : runs) {
     Series s{name_among(run, runs), {}};
     for (const Epoch& e : run.epochs)
-      s.points.push_back(
-          {e.number, e.*figure,
-           fmt::format("{}, epoch {:.0f}: {} {:.4f}", s.name, e.number, what, e.*figure)});
+      if (const std::optional<double> value = e.*figure)
+        s.points.push_back(
+            {e.number, *value,
+             fmt::format("{}, epoch {:.0f}: {} {:.4f}", s.name, e.number, what, *value)});
     all.push_back(std::move(s));
   }
   return all;
@@ -53,9 +54,10 @@ std::string energy_against_f1(const std::vector<RunData>& runs) {
     double sum = 0;
     for (const Epoch& e : run.epochs) {
       sum += e.energy_j;
-      s.points.push_back({sum * unit.scale, e.micro_f1,
+      if (!e.micro_f1) continue;
+      s.points.push_back({sum * unit.scale, *e.micro_f1,
                           fmt::format("{}, epoch {:.0f}: micro F1 {:.4f} after {}", s.name,
-                                      e.number, e.micro_f1, with_prefix(sum, "J"))});
+                                      e.number, *e.micro_f1, with_prefix(sum, "J"))});
     }
     all.push_back(std::move(s));
   }

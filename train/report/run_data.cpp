@@ -21,9 +21,9 @@ std::vector<Epoch> epochs_of(const std::string& path) {
   std::vector<Epoch> epochs;
   for (std::size_t i = 0; i < m.rows(); ++i) {
     if (m.text(i, "train_loss").empty()) continue;  // a phase that trains nothing
-    epochs.push_back({m.number(i, "epoch"), m.number(i, "train_loss"), m.number(i, "test_loss"),
-                      m.number(i, "accuracy"), m.number(i, "micro_f1"), m.number(i, "macro_f1"),
-                      m.number(i, "energy_j"), m.number(i, "seconds")});
+    epochs.push_back({static_cast<double>(epochs.size() + 1), m.number(i, "train_loss"),
+                      m.figure(i, "test_loss"), m.figure(i, "accuracy"), m.figure(i, "micro_f1"),
+                      m.figure(i, "macro_f1"), m.number(i, "energy_j"), m.number(i, "seconds")});
   }
   return epochs;
 }

@@ -14,7 +14,8 @@ struct Interval {
 };
 
 struct Epoch {
-  double number = 0, train_loss = 0, test_loss = 0, accuracy = 0, micro_f1 = 0, macro_f1 = 0;
+  double number = 0;  // among those of all phases that train
+  std::optional<double> train_loss, test_loss, accuracy, micro_f1, macro_f1;  // none: not judged so
   double energy_j = 0, seconds = 0;
 };
 
