@@ -124,6 +124,36 @@ void check_selection(const Config& c, const Origins& origins) {
                 c.select.bins);
 }
 
+void check_contrastive(const PhaseConfig& p, const std::string& prefix, const Origins& origins) {
+  const PhaseConfig usual;
+  const auto only_with = [&](std::string_view losses, const char* key, bool as_usual) {
+    usage_require(as_usual || is_option_of({.variants = losses}, p.loss),
+                  origins.who(fmt::format("{}.{}", prefix, key)),
+                  "not an option with loss = \"{}\" (but with {})", p.loss,
+                  fmt::join(words(losses), ", "));
+  };
+  only_with("hscl hcl", "beta", p.beta == usual.beta);
+  only_with("hcl", "tau_plus", p.tau_plus == usual.tau_plus);
+  only_with("triplet", "margin", p.margin == usual.margin);
+  only_with("triplet", "negatives", p.negatives == usual.negatives);
+  only_with("hscl hcl ntxent supcon", "temperature", p.temperature == usual.temperature);
+  const bool two_view = p.views == "two_view", pairs = p.loss == "hcl" || p.loss == "ntxent";
+  usage_require(two_view || !pairs, origins.who(prefix + ".views"),
+                "expected \"two_view\" with loss = \"{}\", whose one positive is the other view, "
+                "got \"{}\"",
+                p.loss, p.views);
+  usage_require(!two_view || p.data.augment, origins.who(prefix + ".data.augment"),
+                "expected true with views = \"two_view\", else both views are the same");
+  const std::int64_t least = two_view ? 2 : 4;
+  usage_require(p.train.batch_size >= least, origins.who(prefix + ".train.batch_size"),
+                "expected at least {} with views = \"{}\", got {}", least, p.views,
+                p.train.batch_size);
+  const std::int64_t classes = p.classes_per_batch;
+  usage_require(classes == 0 || (!two_view && classes >= 2 && 2 * classes <= p.train.batch_size),
+                origins.who(prefix + ".classes_per_batch"),
+                "expected 0 with \"two_view\", else 2 to batch_size / 2, got {}", classes);
+}
+
 void check_phase(const Config& c, std::size_t index, const Origins& origins) {
   const PhaseConfig& phase = c.phases[index];
   const std::string prefix = fmt::format("phase.{}", index);
@@ -131,6 +161,7 @@ void check_phase(const Config& c, std::size_t index, const Origins& origins) {
   check_data(c, phase.data, origins);
   usage_require(phase.new_blocks <= c.model.depth, origins.who(prefix + ".new_blocks"),
                 "expected at most model.depth = {}, got {}", c.model.depth, phase.new_blocks);
+  if (phase.kind == "contrastive") check_contrastive(phase, prefix, origins);
   if (phase.kind == "prune" && phase.method == "mixed")
     usage_require(phase.fraction >= phase.key_fraction, origins.who(prefix + ".fraction"),
                   "expected at least key_fraction = {}, got {}", phase.key_fraction,

@@ -172,6 +172,7 @@ void take_weights(const nn::Vit& model, const Safetensors& before, bool all) {
   if (all) return load_weights(model, before, "state.safetensors");
   for (const auto& [name, value] : weights_of(model)) {
     const auto found = before.tensors.find(name);
+    if (is_training_head(name)) continue;
     if (found != before.tensors.end() && found->second.shape() == value.shape() &&
         found->second.dtype() == value.dtype())
       backend(Device::cpu).copy(value.raw(), found->second.raw(), value.bytes());

@@ -22,7 +22,8 @@ bool detects(const Config& config);
 // a phase of training uses may be in the file beside the model's own: they are passed over.
 void load_weights(const nn::Vit& model, const Safetensors& file, const std::string& source);
 
-// From the phase before: what both models have, by name and shape; the rest keeps its start. With
+// From the phase before: what both models have, by name and shape, but for heads that only a phase
+// of training uses; the rest keeps its start. With
 // `all`, from a state of the same phase: as load_weights.
 void take_weights(const nn::Vit& model, const Safetensors& before, bool all);
 

@@ -121,7 +121,9 @@ void check_run(const Config& config) {
 
 PhaseData open_run(const Config& config) {
   check_run(config);
-  return open_phases(config);
+  PhaseData data = open_phases(config);
+  check_phases(config, data);
+  return data;
 }
 
 void check_resumable(const std::string& folder, const Config& config) {

@@ -329,8 +329,9 @@ TEST_CASE("a written configuration reads back equal") {
       {"run.name='\"q\\ \u00fc # x'", "train.learning_rate=0.1000000000000000055511151231257827",
        "train.weight_decay=4.9e-324", "run.pue=1.0000000000000002", "run.joule_budget=1e15",
        "model.attention=mlk", "attention.components=3", "attention.feature_norm=true",
-       "phase.0.kind=contrastive", "phase.0.margin=0.30000000000000004", "phase.0.train.epochs=77",
-       "phase.0.data.root=a\tb", "phase.0.freeze=[\"x\\u0001\", '']", "select.top_k=1"});
+       "phase.0.kind=contrastive", "phase.0.loss=triplet", "phase.0.margin=0.30000000000000004",
+       "phase.0.train.epochs=77", "phase.0.data.root=a\tb", "phase.0.freeze=[\"x\\u0001\", '']",
+       "select.top_k=1"});
   CHECK(odd.attention.sigma2_scale == std::vector<double>{1, 1, 1});
   CHECK(odd.train.weight_decay == 4.9e-324);
   CHECK(parse_config(to_toml(odd), "config.toml") == odd);

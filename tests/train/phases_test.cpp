@@ -112,6 +112,6 @@ TEST_CASE("killed at random moments a run of phases ends with the same bits") {
 TEST_CASE("a kind of phase that is not there is named") {
   const TempFolder folder;
   const std::string config = write_config(folder, kTwoPhases);
-  check_refused(hgtrain(train(config, folder / "run", {"--set", "phase.1.kind=\"contrastive\""})),
-                2, {"phase.1.kind", "contrastive"});
+  check_refused(hgtrain(train(config, folder / "run", {"--set", "phase.1.kind=\"pretrain\""})), 2,
+                {"phase.1.kind", "pretrain"});
 }

@@ -3,12 +3,13 @@
 namespace hg {
 
 GradientPhase::GradientPhase(const PhaseSetting& s, const Safetensors* before,
-                             const std::optional<LoaderOptions>& training)
+                             const std::optional<LoaderOptions>& training,
+                             const std::optional<LoaderOptions>& testing)
     : seed_(s.seed()),
       model_(before ? vit_options(s.config, *before, "state.safetensors") : vit_options(s.config),
              static_cast<std::uint64_t>(s.config.run.seed)),
       train_loader_(*s.data.train, training ? *training : s.loading(Split::train)),
-      test_loader_(*s.data.test, s.loading(Split::test)),
+      test_loader_(*s.data.test, testing ? *testing : s.loading(Split::test)),
       metadata_(before ? before->metadata : std::map<std::string, std::string>()),
       schedule_(s.phase().train, train_loader_.batches()) {}
 

@@ -20,9 +20,11 @@ class GradientPhase : public TrainingPhase {
   void load_moments(const RunState& state) final;
 
  protected:
-  // `training`: how batches to learn from are made, if not as the configuration says.
+  // `training`, `testing`: how batches to learn from and to judge by are made, if not as the
+  // configuration says.
   GradientPhase(const PhaseSetting& setting, const Safetensors* before,
-                const std::optional<LoaderOptions>& training = {});
+                const std::optional<LoaderOptions>& training = {},
+                const std::optional<LoaderOptions>& testing = {});
   // To be called once, by the kind's constructor, when its heads are in model_.heads(): takes the
   // weights and starts to train all but what `freeze` names.
   void take_up(const PhaseSetting& setting, const Safetensors* before, bool resumed,

@@ -1,6 +1,7 @@
 #include "train/phases/phase.h"
 
 #include "tensor/random.h"
+#include "train/phases/contrastive.h"
 #include "train/phases/detect.h"
 #include "train/phases/prune.h"
 #include "train/phases/supervised.h"
@@ -47,6 +48,7 @@ std::unique_ptr<TrainingPhase> make_phase(const PhaseSetting& setting, const Saf
                                           bool resumed) {
   const std::string& kind = setting.phase().kind;
   if (kind == "supervised") return std::make_unique<SupervisedPhase>(setting, before, resumed);
+  if (kind == "contrastive") return std::make_unique<ContrastivePhase>(setting, before, resumed);
   if (kind == "detect") return std::make_unique<DetectPhase>(setting, before, resumed);
   if (kind == "prune") return std::make_unique<PrunePhase>(setting, before, resumed);
   fail("phase", "no phase is called \"{}\"", kind);
@@ -58,8 +60,11 @@ void check_phases(const Config& config) {
     const PhaseConfig& phase = config.phases[i];
     const std::string kind = fmt::format("phase.{}.kind", i);
     usage_require(
-        phase.kind == "supervised" || phase.kind == "detect" || phase.kind == "prune", kind,
-        "\"{}\" is not available in this version; expected \"supervised\", \"detect\" or \"prune\"",
+        phase.kind == "supervised" || phase.kind == "contrastive" || phase.kind == "detect" ||
+            phase.kind == "prune",
+        kind,
+        "\"{}\" is not available in this version; expected \"supervised\", \"contrastive\", "
+        "\"detect\" or \"prune\"",
         phase.kind);
     if (phase.kind == "prune") {
       usage_require(!pruned, kind, "a second \"prune\" has no priors left to prune by");
@@ -72,6 +77,12 @@ void check_phases(const Config& config) {
     usage_require(phase.freeze.empty(), fmt::format("phase.{}.freeze", i),
                   "is not available in this version");
   }
+}
+
+void check_phases(const Config& config, const PhaseData& data) {
+  for (std::size_t i = 0; i < config.phases.size(); ++i)
+    if (config.phases[i].kind == "contrastive")
+      check_contrastive_data(config.phases[i], i, *data[i]);
 }
 
 }  // namespace hg

@@ -80,5 +80,7 @@ std::unique_ptr<TrainingPhase> make_phase(const PhaseSetting& setting, const Saf
 
 // Throws UsageError, naming the phase and key, for what no phase of this program can do.
 void check_phases(const Config& config);
+// The same for what a phase cannot do with its data.
+void check_phases(const Config& config, const PhaseData& data);
 
 }  // namespace hg
