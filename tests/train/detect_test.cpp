@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <cmath>
 #include <thread>
 
 #include "data/image_draw.h"
@@ -154,6 +155,43 @@ TEST_CASE("data without boxes cannot be learnt to detect on") {
   CHECK(!exists(folder / "run"));
   REQUIRE(hgtrain(train_detector(folder / "good", {"--set", "model.num_classes=2"})).code == 0);
   check_refused(hgtrain(Arguments{"eval", folder / "good"} + other), 2, {"phase.0.kind", "boxes"});
+}
+
+TEST_CASE("Tiny ImageNet's boxes are learnt from and judged by, where images have one") {
+  const TempFolder folder;
+  const std::string root = folder / "tiny";
+  put_png(folder / "image", ramp_image(64, 64));
+  const auto image_at = [&](const std::string& path) {
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    std::filesystem::copy_file(folder / "image", path);
+  };
+  std::string boxes, annotations;
+  for (const char* id : {"n01", "n02"})
+    for (int i = 0; i < 4; ++i) {
+      const std::string name = fmt::format("{}_{}.JPEG", id, i), val = "val_" + name;
+      image_at(root + "/train/" + id + "/images/" + name);
+      image_at(root + "/val/images/" + val);
+      if (id == std::string("n01")) boxes += name + "\t0\t0\t31\t63\n";  // n02 has no boxes
+      annotations += val + "\t" + id + "\t0\t0\t31\t63\n";
+    }
+  put(root + "/wnids.txt", "n01\nn02\n");
+  put(root + "/train/n01/n01_boxes.txt", boxes);
+  put(root + "/val/val_annotations.txt", annotations);
+  const std::string run = folder / "run";
+  const Outcome trained = hgtrain(train_detector(
+      run, {"--set", "data.name=\"tiny-imagenet\"", "--set", "data.root=\"" + root + "\"", "--set",
+            "data.augment=false", "--set", "model.num_classes=2", "--set", "train.batch_size=4",
+            "--set", "train.epochs=20", "--set", "train.learning_rate=0.01"}));
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  const Outcome evaluated = hgtrain({"eval", run, "--json"});
+  REQUIRE(evaluated.code == 0);
+  const Json scores = Json::parse(evaluated.out);
+  CHECK(scores["boxes"] == 8);
+  CHECK(scores["mean_iou"].get<double>() > 0.9);  // they are all the left half
+  const Json found = predictions_of(hgtrain({"predict", run, folder / "image", "--json"}));
+  const std::vector<double> box = found[0]["box"], left_half{0, 0, 32, 64};
+  for (std::size_t k = 0; k < 4; ++k) CHECK(std::abs(box[k] - left_half[k]) < 4);
 }
 
 TEST_CASE("predict gives the box in the image's pixels and draws it there") {
