@@ -13,6 +13,7 @@ class Backend {
   virtual ~Backend() = default;
   virtual void* alloc(std::size_t bytes) = 0;  // 64-byte aligned; contents undefined
   virtual void free(void* p) noexcept = 0;
+  // Also from and to the host; in order with kernels, for which see synchronize().
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
   virtual void fill_zero(void* p, std::size_t bytes) = 0;
   virtual void synchronize() = 0;

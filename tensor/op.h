@@ -70,13 +70,13 @@ class Op {
   virtual std::shared_ptr<const Op> clone() const = 0;
 };
 
-// Stands in the class of an op with a .cu and declares the kernel defined there. Builds that don't
-// compile .cu files keep Op::cuda, which throws.
-#ifdef HG_WITH_CUDA
+// Stands in the class of an op with a .cu and declares the kernel defined there; all classes of a
+// stem have it, or none.
+//
+// It is declared in every build, so that what is compiled here doesn't depend on the device: where
+// no .cu file is compiled, tensor/cuda/absent.cpp stands in and throws as Op::cuda does, and tests
+// link kernels compiled for an emulated device instead (tests/cuda_emu).
 #define HG_CUDA_KERNEL void cuda(In in, Out out, CudaStream& stream) const override
-#else
-#define HG_CUDA_KERNEL static_assert(true)
-#endif
 
 // Base of every concrete op: class Softmax final : public OpOf<Softmax>.
 template <class Derived>

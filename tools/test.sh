@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests: optimised, under the address and undefined-behaviour
-# sanitizers, and the threading tests under the thread sanitizer. With arguments, only those
-# presets: tools/test.sh cpu
+# sanitizers, and the threading tests under the thread sanitizer; where nvcc is installed, the CUDA
+# kernels are compiled too, for one architecture. With arguments, only those presets:
+# tools/test.sh cpu
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,3 +21,10 @@ for preset in "${presets[@]}"; do
     { cat "build/$preset/build.log" && exit 1; }
   ctest --preset "$preset" --parallel "$(nproc)" --progress
 done
+
+if (($# == 0)) && command -v nvcc >/dev/null; then
+  echo "== cuda"
+  cmake --preset cuda "${generator[@]}" -DCMAKE_CUDA_ARCHITECTURES=75 >/dev/null
+  cmake --build --preset cuda --parallel "$(nproc)" --target hg_tensor_cuda >build/cuda/build.log ||
+    { cat build/cuda/build.log && exit 1; }
+fi

@@ -15,6 +15,7 @@ class Binary final : public OpOf<Binary> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override;
   static Samples samples();

@@ -20,6 +20,7 @@ class Unary final : public OpOf<Unary> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override;
   static Samples samples();
@@ -38,6 +39,7 @@ class UnaryBackward final : public NonDifferentiable<UnaryBackward> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const UnaryKind kind;

@@ -14,6 +14,7 @@ class Reshape final : public OpOf<Reshape> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In, In) const override { return Cost{}; }
   void cpu(In, Out) const override {}
+  void cuda(In, Out, CudaStream&) const override {}
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {}, .out = {}}; }
   static Samples samples();
@@ -30,6 +31,7 @@ class Slice final : public OpOf<Slice> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In, In) const override { return Cost{}; }
   void cpu(In, Out) const override {}
+  void cuda(In, Out, CudaStream&) const override {}
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {}, .out = {}}; }
   static Samples samples();
@@ -44,6 +46,7 @@ class Transpose final : public OpOf<Transpose> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In, In) const override { return Cost{}; }
   void cpu(In, Out) const override {}
+  void cuda(In, Out, CudaStream&) const override {}
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {}, .out = {}}; }
   Indices strided_inputs() const override { return {0}; }

@@ -1,7 +1,6 @@
 #include "tests/ops/generic.h"
 
 #include <cstring>
-#include <limits>
 #include <set>
 
 #include "autograd/gradcheck.h"
@@ -9,51 +8,15 @@
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/registry.h"
 #include "tensor/run.h"
+#include "tests/ops/compare.h"
 
 namespace hg::testing {
 namespace {
-
-std::string describe(const Sample& sample, In in) {
-  std::string text(sample.op->name());
-  for (const Tensor& t : in) text += " " + to_string(t) + (t.contiguous() ? "" : "^T");
-  return text;
-}
-
-template <class T>
-std::vector<RefTensor<T>> as_references(In tensors) {
-  std::vector<RefTensor<T>> refs;
-  for (const Tensor& t : tensors) refs.emplace_back(t);
-  return refs;
-}
-
-template <class T>
-std::vector<RefTensor<T>> empty_references(const TensorSpecs& specs) {
-  std::vector<RefTensor<T>> refs;
-  for (const TensorSpec& spec : specs) refs.emplace_back(spec);
-  return refs;
-}
 
 Tensors clones(In tensors) {
   Tensors copies;
   for (const Tensor& t : tensors) copies.push_back(t.contiguous() ? t.clone() : t);
   return copies;
-}
-
-void compare_floats(const Tensor& actual, const RefTensor<double>& expected, double tolerance) {
-  const std::vector<double> values = actual.to(DType::f64).to_vector<double>();
-  double scale = 1e-3, worst = 0;
-  for (const double v : expected.values())
-    if (std::isfinite(v)) scale = std::max(scale, std::abs(v));
-  std::size_t at = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double want = expected.values()[i];
-    double error = values[i] == want ? 0 : std::abs(values[i] - want) / scale;
-    if (std::isnan(error)) error = std::numeric_limits<double>::infinity();
-    if (error > worst) worst = error, at = i;
-  }
-  INFO("element " << at << ": got " << (values.empty() ? 0 : values[at]) << ", expected "
-                  << (values.empty() ? 0 : expected.values()[at]));
-  CHECK(worst <= tolerance);
 }
 
 void check_parity_as(const OpUnderTest& op, DType dtype) {
@@ -64,15 +27,7 @@ void check_parity_as(const OpUnderTest& op, DType dtype) {
     auto ref_out = empty_references<double>(sample.op->infer(in));
     op.reference(*sample.op, ref_in, ref_out);
     const Tensors out = run(*sample.op, clones(in));
-    REQUIRE(out.size() == ref_out.size());
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      INFO("output " << i);
-      REQUIRE(out[i].shape() == ref_out[i].shape());
-      if (out[i].dtype() == DType::i64)
-        CHECK(out[i].to_vector<std::int64_t>() == ref_out[i].integers());
-      else
-        compare_floats(out[i], ref_out[i], out[i].dtype() == DType::f64 ? 1e-12 : sample.tolerance);
-    }
+    check_outputs(out, ref_out, sample.tolerance);
   }
 }
 

@@ -106,5 +106,5 @@ TEST_CASE("absurd extents are refused before any memory is asked for") {
 
 TEST_CASE("a device that the build lacks is refused") {
   CHECK_THROWS_WITH_AS(Tensor::empty({2}, DType::f32, Device::cuda),
-                       "backend: this build has no cuda device", Error);
+                       "backend: this build has no CUDA device", Error);
 }

@@ -1,8 +1,17 @@
 #include "tensor/cpu/parallel.h"
+#include "tensor/cuda/device.h"
 #include "train/commands/commands.h"
 #include "train/usage_error.h"
 
 namespace hg {
+namespace {
+
+[[noreturn]] void refuse_cuda() {
+  const std::string reason = cuda::unavailable();
+  usage_fail("run.device", "{}", reason.empty() ? "no model runs on CUDA yet: use cpu" : reason);
+}
+
+}  // namespace
 
 std::vector<std::string> ModelOptions::all_settings() const {
   std::vector<std::string> all = settings;
@@ -13,7 +22,7 @@ std::vector<std::string> ModelOptions::all_settings() const {
 }
 
 void use_device(const RunConfig& run) {
-  usage_require(run.device != "cuda", "run.device", "this build has no CUDA device");
+  if (run.device == "cuda") refuse_cuda();
   cpu::set_threads(static_cast<int>(run.threads));
 }
 

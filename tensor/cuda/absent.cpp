@@ -1,0 +1,24 @@
+// What stands where CUDA would be in builds without it. Weak: the kernels of an emulated device
+// take the place of these (tests/cuda_emu).
+#include "tensor/cuda/device.h"
+#include "tensor/error.h"
+#include "tensor/ops/op_headers.inc"  // written by CMake: each stem's header
+
+namespace hg {
+namespace cuda {
+
+[[gnu::weak]] std::string unavailable() { return "this build has no CUDA device"; }
+[[gnu::weak]] Backend& backend() { fail("backend", "this build has no CUDA device"); }
+[[gnu::weak]] CudaStream& stream() { fail("stream", "this build has no CUDA device"); }
+
+}  // namespace cuda
+
+namespace ops {
+
+#define HG_CUDA_OP(class_name) \
+  [[gnu::weak]] void class_name::cuda(In in, Out out, CudaStream& s) const { Op::cuda(in, out, s); }
+#include "tensor/ops/cuda_ops.inc"  // written by CMake: the classes of each stem with a .cu
+#undef HG_CUDA_OP
+
+}  // namespace ops
+}  // namespace hg

@@ -1,0 +1,75 @@
+// out[i] = f(in[0][i], ...) over whole contiguous f32 tensors, four elements a thread.
+#pragma once
+
+#include "tensor/cuda/launch.h"
+#include "tensor/op.h"
+
+namespace hg::cuda {
+
+inline constexpr int kElementThreads = 256;
+
+template <int kInputs>
+struct InputPointers {
+  const float* p[kInputs];
+};
+
+template <class F>
+__device__ float apply_at(const F& f, const InputPointers<1>& in, std::int64_t i) {
+  return f(in.p[0][i]);
+}
+template <class F>
+__device__ float apply_at(const F& f, const InputPointers<2>& in, std::int64_t i) {
+  return f(in.p[0][i], in.p[1][i]);
+}
+
+template <class F>
+__device__ float4 apply_four(const F& f, const InputPointers<1>& in, std::int64_t i) {
+  const float4 a = reinterpret_cast<const float4*>(in.p[0])[i];
+  return make_float4(f(a.x), f(a.y), f(a.z), f(a.w));
+}
+template <class F>
+__device__ float4 apply_four(const F& f, const InputPointers<2>& in, std::int64_t i) {
+  const float4 a = reinterpret_cast<const float4*>(in.p[0])[i];
+  const float4 b = reinterpret_cast<const float4*>(in.p[1])[i];
+  return make_float4(f(a.x, b.x), f(a.y, b.y), f(a.z, b.z), f(a.w, b.w));
+}
+
+// All pointers are multiples of 16 bytes; the thread after the last full four does the tail.
+template <int kInputs, class F>
+__global__ void __launch_bounds__(kElementThreads)
+    elementwise_fours(InputPointers<kInputs> in, float* out, std::int64_t n, F f) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * kElementThreads + threadIdx.x, fours = n / 4;
+  if (i < fours) reinterpret_cast<float4*>(out)[i] = apply_four(f, in, i);
+  if (i == fours)
+    for (std::int64_t j = 4 * fours; j < n; ++j) out[j] = apply_at(f, in, j);
+}
+
+template <int kInputs, class F>
+__global__ void __launch_bounds__(kElementThreads)
+    elementwise_singles(InputPointers<kInputs> in, float* out, std::int64_t n, F f) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * kElementThreads + threadIdx.x;
+  if (i < n) out[i] = apply_at(f, in, i);
+}
+
+inline bool in_fours(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }
+
+// f is a struct with a __device__ operator(); it takes as many floats as there are inputs.
+template <int kInputs, class F>
+void elementwise(In in, const Tensor& out, F f, CudaStream& stream) {
+  const std::int64_t n = out.numel();
+  if (n == 0) return;
+  InputPointers<kInputs> pointers;
+  bool fours = in_fours(out.data<float>());
+  for (int i = 0; i < kInputs; ++i) {
+    pointers.p[i] = in[static_cast<std::size_t>(i)].data<float>();
+    fours = fours && in_fours(pointers.p[i]);
+  }
+  if (fours)
+    launch(elementwise_fours<kInputs, F>, blocks_for(n / 4 + 1, kElementThreads), kElementThreads,
+           0, stream, pointers, out.data<float>(), n, f);
+  else
+    launch(elementwise_singles<kInputs, F>, blocks_for(n, kElementThreads), kElementThreads, 0,
+           stream, pointers, out.data<float>(), n, f);
+}
+
+}  // namespace hg::cuda

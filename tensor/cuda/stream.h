@@ -1,0 +1,24 @@
+// The stream of work on the device, and what its launches share.
+#pragma once
+
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+
+namespace hg {
+
+class CudaStream {
+ public:
+  CudaStream();
+  ~CudaStream();
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  cudaStream_t handle() const { return handle_; }
+  cublasHandle_t blas();  // made at first use; its work goes to this stream
+
+ private:
+  cudaStream_t handle_ = nullptr;
+  cublasHandle_t blas_ = nullptr;
+};
+
+}  // namespace hg

@@ -1,0 +1,82 @@
+// Compiled against the stand-in headers, and against CUDA's own where they are installed: what
+// holds in both keeps the two from drifting apart.
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <type_traits>
+
+namespace {
+
+static_assert(sizeof(dim3) == 12 && alignof(dim3) == 4 && sizeof(uint3) == 12);
+static_assert(sizeof(float2) == 8 && alignof(float2) == 8);
+static_assert(sizeof(float4) == 16 && alignof(float4) == 16);
+static_assert(sizeof(uint4) == 16 && alignof(uint4) == 16);
+static_assert(offsetof(float4, y) == 4 && offsetof(float4, w) == 12);
+static_assert(std::is_same_v<decltype(dim3::x), unsigned>);
+static_assert(std::is_same_v<decltype(uint3::x), unsigned>);
+static_assert(std::is_same_v<decltype(make_float4(1, 2, 3, 4)), float4>);
+
+static_assert(std::is_same_v<cudaError_t, cudaError>);
+static_assert(cudaSuccess == 0 && cudaErrorInvalidValue == 1 && cudaErrorMemoryAllocation == 2);
+static_assert(cudaErrorInvalidConfiguration == 9 && cudaErrorInsufficientDriver == 35);
+static_assert(cudaErrorNoDevice == 100 && cudaErrorInvalidDevice == 101);
+static_assert(cudaErrorNotReady == 600);
+static_assert(cudaMemcpyHostToHost == 0 && cudaMemcpyHostToDevice == 1);
+static_assert(cudaMemcpyDeviceToHost == 2 && cudaMemcpyDeviceToDevice == 3);
+static_assert(cudaMemcpyDefault == 4);
+static_assert(cudaStreamNonBlocking == 1 && cudaEventDefault == 0 && cudaEventDisableTiming == 2);
+static_assert(std::is_same_v<cudaStream_t, CUstream_st*> &&
+              std::is_same_v<cudaEvent_t, CUevent_st*>);
+
+static_assert(std::is_same_v<decltype(cudaLaunchConfig_t::gridDim), dim3>);
+static_assert(std::is_same_v<decltype(cudaLaunchConfig_t::blockDim), dim3>);
+static_assert(std::is_same_v<decltype(cudaLaunchConfig_t::dynamicSmemBytes), std::size_t>);
+static_assert(std::is_same_v<decltype(cudaLaunchConfig_t::stream), cudaStream_t>);
+static_assert(sizeof(cudaLaunchConfig_t) == 56);
+
+static_assert(CUBLAS_STATUS_SUCCESS == 0 && CUBLAS_STATUS_NOT_INITIALIZED == 1);
+static_assert(CUBLAS_STATUS_INVALID_VALUE == 7 && CUBLAS_OP_N == 0 && CUBLAS_OP_T == 1);
+static_assert(std::is_same_v<cublasHandle_t, cublasContext*>);
+
+// Functions of exactly these types.
+[[maybe_unused]] const char* (*const error_name)(cudaError_t) = cudaGetErrorName;
+[[maybe_unused]] const char* (*const error_string)(cudaError_t) = cudaGetErrorString;
+[[maybe_unused]] cudaError_t (*const last_error)() = cudaGetLastError;
+[[maybe_unused]] cudaError_t (*const device_count)(int*) = cudaGetDeviceCount;
+[[maybe_unused]] cudaError_t (*const set_device)(int) = cudaSetDevice;
+[[maybe_unused]] cudaError_t (*const wait)() = cudaDeviceSynchronize;
+[[maybe_unused]] cudaError_t (*const allocate)(void**, std::size_t) = cudaMalloc;
+[[maybe_unused]] cudaError_t (*const release)(void*) = cudaFree;
+[[maybe_unused]] cudaError_t (*const allocate_host)(void**, std::size_t) = cudaMallocHost;
+[[maybe_unused]] cudaError_t (*const release_host)(void*) = cudaFreeHost;
+[[maybe_unused]] cudaError_t (*const copy)(void*, const void*, std::size_t, cudaMemcpyKind,
+                                           cudaStream_t) = cudaMemcpyAsync;
+[[maybe_unused]] cudaError_t (*const fill)(void*, int, std::size_t, cudaStream_t) = cudaMemsetAsync;
+[[maybe_unused]] cudaError_t (*const make_stream)(cudaStream_t*,
+                                                  unsigned) = cudaStreamCreateWithFlags;
+[[maybe_unused]] cudaError_t (*const end_stream)(cudaStream_t) = cudaStreamDestroy;
+[[maybe_unused]] cudaError_t (*const wait_stream)(cudaStream_t) = cudaStreamSynchronize;
+[[maybe_unused]] cudaError_t (*const make_event)(cudaEvent_t*, unsigned) = cudaEventCreateWithFlags;
+[[maybe_unused]] cudaError_t (*const end_event)(cudaEvent_t) = cudaEventDestroy;
+[[maybe_unused]] cudaError_t (*const record)(cudaEvent_t, cudaStream_t) = cudaEventRecord;
+[[maybe_unused]] cudaError_t (*const query)(cudaEvent_t) = cudaEventQuery;
+[[maybe_unused]] cudaError_t (*const wait_event)(cudaEvent_t) = cudaEventSynchronize;
+[[maybe_unused]] cudaError_t (*const elapsed)(float*, cudaEvent_t,
+                                              cudaEvent_t) = cudaEventElapsedTime;
+[[maybe_unused]] cublasStatus_t (*const make_blas)(cublasHandle_t*) = cublasCreate;
+[[maybe_unused]] cublasStatus_t (*const end_blas)(cublasHandle_t) = cublasDestroy;
+[[maybe_unused]] cublasStatus_t (*const set_stream)(cublasHandle_t, cudaStream_t) = cublasSetStream;
+[[maybe_unused]] cublasStatus_t (*const product)(cublasHandle_t, cublasOperation_t,
+                                                 cublasOperation_t, int, int, int, const float*,
+                                                 const float*, int, long long, const float*, int,
+                                                 long long, const float*, float*, int, long long,
+                                                 int) = cublasSgemmStridedBatched;
+
+// The launch template takes a kernel and its arguments.
+[[maybe_unused]] cudaError_t launch(void (*kernel)(const float*, int), const float* p) {
+  cudaLaunchConfig_t config{};
+  return cudaLaunchKernelEx(&config, kernel, p, 3);
+}
+
+}  // namespace
