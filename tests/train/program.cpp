@@ -25,6 +25,30 @@ void limit_files(std::size_t bytes) {
   if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(99);
 }
 
+// Signals wait while this lives: until a new process has become the program, doctest's handlers
+// would take them for a crash of the tests.
+class SignalsWait {
+ public:
+  SignalsWait() {
+    sigset_t stopping;
+    sigemptyset(&stopping);
+    for (const int number : {SIGINT, SIGTERM}) sigaddset(&stopping, number);
+    ::sigprocmask(SIG_BLOCK, &stopping, &before_);
+  }
+  ~SignalsWait() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsWait(const SignalsWait&) = delete;
+  SignalsWait& operator=(const SignalsWait&) = delete;
+
+  // In the new process: they end it from now on.
+  void release_with_defaults() {
+    for (const int number : {SIGINT, SIGTERM}) ::signal(number, SIG_DFL);
+    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t before_;
+};
+
 [[noreturn]] void become(const std::vector<char*>& argv, const std::string& folder,
                          const ChildOptions& options) {
   redirect(options.out.empty() ? folder + "/stdout" : options.out, STDOUT_FILENO);
@@ -43,9 +67,12 @@ Child::Child(const Arguments& arguments, const ChildOptions& options) {
   std::vector<char*> argv;
   for (std::string& a : all) argv.push_back(a.data());
   argv.push_back(nullptr);
+  SignalsWait signals;
   pid_ = ::fork();
   REQUIRE(pid_ >= 0);
-  if (pid_ == 0) become(argv, folder_.path(), options);
+  if (pid_ != 0) return;
+  signals.release_with_defaults();
+  become(argv, folder_.path(), options);
 }
 
 Child::~Child() {
