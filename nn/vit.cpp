@@ -114,12 +114,15 @@ Tensor Vit::encode(Tensor x, const Context& context, const Tensor& ids, std::int
   return x;
 }
 
-void Vit::begin_step(std::int64_t step) const {
-  for (const Block& block : blocks_) block.attention().begin_step(step);
+void Vit::begin_step(std::int64_t step, std::span<const char> frozen) const {
+  for (std::size_t i = 0; i < blocks_.size(); ++i)
+    if (frozen.empty() || !frozen[i]) blocks_[i].attention().begin_step(step);
 }
 
-void Vit::end_step(std::span<const PassRecord> records) const {
-  for (const Block& block : blocks_) {
+void Vit::end_step(std::span<const PassRecord> records, std::span<const char> frozen) const {
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    if (!frozen.empty() && frozen[i]) continue;
+    const Block& block = blocks_[i];
     CachedVector<Tensors> passes;
     for (const PassRecord& record : records)
       for (const auto& [layer, values] : record.statistics)

@@ -60,9 +60,10 @@ class Vit {
   Builder heads() { return Builder(parameters_); }
 
   // Around the passes of training step `step`: what layers draw anew before it, and what they learn
-  // from `records` of its passes, in their order, after it.
-  void begin_step(std::int64_t step) const;
-  void end_step(std::span<const PassRecord> records) const;
+  // from `records` of its passes, in their order, after it. Blocks that are `frozen` (empty: none)
+  // do neither.
+  void begin_step(std::int64_t step, std::span<const char> frozen = {}) const;
+  void end_step(std::span<const PassRecord> records, std::span<const char> frozen = {}) const;
 
   const VitOptions& options() const { return options_; }
   const Parameters& parameters() const { return parameters_; }

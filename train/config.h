@@ -2,6 +2,7 @@
 // config_keys.inc. It comes from a TOML file or a built-in configuration, then --set.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -61,6 +62,11 @@ using sections::TrainConfig;
 struct PhaseConfig : sections::PhaseOptions {
   DataConfig data;
   TrainConfig train;
+  // pretrain: of so many patches, rounded half up, but at least one.
+  std::int64_t masked_of(std::int64_t patches) const {
+    const double exact = mask_ratio * static_cast<double>(patches);
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(exact + 0.5)));
+  }
   bool operator==(const PhaseConfig&) const = default;
 };
 

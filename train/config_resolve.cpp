@@ -154,14 +154,38 @@ void check_contrastive(const PhaseConfig& p, const std::string& prefix, const Or
                 "expected 0 with \"two_view\", else 2 to batch_size / 2, got {}", classes);
 }
 
-void check_phase(const Config& c, std::size_t index, const Origins& origins) {
-  const PhaseConfig& phase = c.phases[index];
+void resolve_pretraining(const Config& c, PhaseConfig& phase, const std::string& prefix,
+                         const Origins& origins) {
+  const ModelConfig& m = c.model;
+  const bool drop = phase.mask_mode == "drop";
+  usage_require(drop || phase.decoder_size == 0, origins.who(prefix + ".decoder_size"),
+                "not an option with mask_mode = \"token\" (but with drop)");
+  usage_require(drop || phase.decoder_depth == 1, origins.who(prefix + ".decoder_depth"),
+                "not an option with mask_mode = \"token\" (but with drop)");
+  if (drop && phase.decoder_size == 0)
+    phase.decoder_size = std::max<std::int64_t>(1, m.emb_size / 2);
+  usage_require(!phase.norm_pix || m.in_channels * m.patch_size * m.patch_size > 1,
+                origins.who(prefix + ".norm_pix"),
+                "expected false with patches of one value, which has no deviation");
+  const std::int64_t side = m.img_size / m.patch_size, patches = side * side;
+  const bool filtered = c.select.heuristic != "none" && c.select.top_k.of(patches) < patches;
+  usage_require(!filtered || c.select.mode == "drop", origins.who("select.mode"),
+                "expected \"drop\" with a phase \"pretrain\": zeroed patches are nothing to learn");
+  const std::int64_t fewest = filtered ? c.select.top_k.of(patches) : patches;
+  usage_require(!drop || phase.masked_of(fewest) < fewest, origins.who(prefix + ".mask_ratio"),
+                "expected less with mask_mode = \"drop\": {} masks all of {} patches",
+                phase.mask_ratio, fewest);
+}
+
+void check_phase(Config& c, std::size_t index, const Origins& origins) {
+  PhaseConfig& phase = c.phases[index];
   const std::string prefix = fmt::format("phase.{}", index);
   check_options<sections::PhaseOptions>(prefix, "kind", phase.kind, origins);
   check_data(c, phase.data, origins);
   usage_require(phase.new_blocks <= c.model.depth, origins.who(prefix + ".new_blocks"),
                 "expected at most model.depth = {}, got {}", c.model.depth, phase.new_blocks);
   if (phase.kind == "contrastive") check_contrastive(phase, prefix, origins);
+  if (phase.kind == "pretrain") resolve_pretraining(c, phase, prefix, origins);
   if (phase.kind == "prune" && phase.method == "mixed")
     usage_require(phase.fraction >= phase.key_fraction, origins.who(prefix + ".fraction"),
                   "expected at least key_fraction = {}, got {}", phase.key_fraction,

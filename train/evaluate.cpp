@@ -19,10 +19,12 @@ struct Outputs {
   Tensor boxes;   // [B, 4]; undefined where only classes are judged
 };
 
-Outputs outputs_of(const nn::Vit& model, const Batch& batch, Judged what) {
-  if (what == Judged::classes) return {evaluate_logits(model, batch.images, batch.keep), {}};
-  const Tensor features = evaluate_features(model, batch.images, batch.keep);
-  return {model.classify(features), model.boxes(features)};
+Outputs outputs_of(const nn::Vit& model, const Batch& batch, Judged what, const PooledOf& pooled) {
+  const bool boxes = what == Judged::boxes;
+  if (!boxes && !pooled) return {evaluate_logits(model, batch.images, batch.keep), {}};
+  const Tensor features =
+      pooled ? pooled(batch) : evaluate_features(model, batch.images, batch.keep);
+  return {model.classify(features), boxes ? model.boxes(features) : Tensor()};
 }
 
 // Sums over the images and boxes seen so far.
@@ -84,15 +86,15 @@ std::int64_t most_likely(const float* row, std::int64_t classes) {
 }
 
 std::optional<Evaluation> evaluate(const nn::Vit& model, Loader& loader, Judged what,
-                                   const std::function<bool()>& stop) {
+                                   const std::function<bool()>& stop, const PooledOf& pooled) {
   const PhaseScope phase(Phase::eval);
   Judge judge(model.options().classes);
   Batch batch;
   loader.start_epoch(0);
   while (loader.next(batch)) {
     if (stop && stop()) return std::nullopt;
-    if (!judge.add(batch, outputs_of(model, batch, what)))
-      explain_non_finite(model, [&] { judge.add(batch, outputs_of(model, batch, what)); });
+    const auto add = [&] { return judge.add(batch, outputs_of(model, batch, what, pooled)); };
+    if (!add()) explain_non_finite(model, add);
   }
   return judge.result();
 }

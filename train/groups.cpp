@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <numeric>
 
 #include "autograd/tape.h"
 #include "tensor/backend.h"
@@ -47,6 +48,10 @@ Tensor run_pass(const GroupStep& step, const GroupPass& pass, std::int64_t g,
   return pass(g, {&stream, &record});
 }
 
+std::span<const char> frozen_blocks(const GroupStep& step) {
+  return step.frozen ? std::span<const char>(step.frozen->blocks) : std::span<const char>();
+}
+
 // One gradient per parameter, undefined where none arrived; empty for a worker without a group.
 Tensors in_order_of_parameters(const GroupStep& step, const Gradients& sums) {
   Tensors all;
@@ -76,7 +81,7 @@ class RecordedPasses {
   }
 
   std::vector<Tensors> finish() {
-    step_.model.end_step(records_);
+    step_.model.end_step(records_, frozen_blocks(step_));
     std::vector<Tensors> gradients;
     for (const Gradients& worker : sums_)
       if (!worker.empty()) gradients.push_back(in_order_of_parameters(step_, worker));
@@ -150,16 +155,27 @@ Tensor joined_outputs(const GroupPlan& plan,
   spec.shape[0] = plan.batch;
   const Tensor all = Tensor::empty(spec.shape, spec.dtype);
   auto* to = static_cast<std::byte*>(all.raw());
-  for (const Tensor& part : parts) {
+  for (std::int64_t g = 0; g < plan.groups; ++g) {
+    const Tensor& part = parts[static_cast<std::size_t>(g)];
+    require(part.dim(0) == plan.end(g) - plan.begin(g), "groups", "{} for {} images", part,
+            plan.end(g) - plan.begin(g));
     backend(Device::cpu).copy(to, part.raw(), part.bytes());
     to += part.bytes();
   }
   return all;
 }
 
+double summed_losses(const GroupPlan& plan, const std::function<Tensor(std::int64_t group)>& pass) {
+  CachedVector<double> losses(static_cast<std::size_t>(plan.groups));
+  for_each_group(plan, [&](int, std::int64_t g) {
+    losses[static_cast<std::size_t>(g)] = pass(g).item<float>();
+  });
+  return std::accumulate(losses.begin(), losses.end(), 0.0);
+}
+
 Batchwise forward_backward(const GroupStep& step, const GroupPass& pass) {
   std::vector<double> losses(static_cast<std::size_t>(step.plan.workers), 0.0);
-  step.model.begin_step(step.step);
+  step.model.begin_step(step.step, frozen_blocks(step));
   RecordedPasses passes(step);
   passes.run(pass, [&](Tape& tape, Gradients& sums, const Tensor& loss, int worker, std::int64_t) {
     losses[static_cast<std::size_t>(worker)] += loss.item<float>();
@@ -173,7 +189,7 @@ Batchwise forward_backward(const GroupStep& step, const GroupPass& pass) {
 }
 
 Tensor forward_groups(const GroupStep& step, const GroupPass& output) {
-  step.model.begin_step(step.step);
+  step.model.begin_step(step.step, frozen_blocks(step));
   return joined_outputs(step.plan, [&](std::int64_t g) {
     nn::PassRecord record;
     return run_pass(step, output, g, record);

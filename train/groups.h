@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "nn/vit.h"
+#include "train/frozen.h"
 
 namespace hg {
 
@@ -30,6 +30,8 @@ void for_each_group(const GroupPlan& plan,
 
 // What each group gives for its images, put together: [B, ...].
 Tensor joined_outputs(const GroupPlan& plan, const std::function<Tensor(std::int64_t group)>& pass);
+// What groups give for all their images [1], added up in their order.
+double summed_losses(const GroupPlan& plan, const std::function<Tensor(std::int64_t group)>& pass);
 
 // A training step on a batch.
 struct GroupStep {
@@ -38,7 +40,8 @@ struct GroupStep {
   GroupPlan plan;
   std::uint64_t seed = 0;  // of dropout
   std::int64_t step = 0;
-  nn::PassRecord record{};  // what passes are asked to leave behind
+  nn::PassRecord record{};              // what passes are asked to leave behind
+  const FrozenParts* frozen = nullptr;  // none: nothing is
 };
 
 // What a group's images come to: their share of the loss [1], or an output for each. The context

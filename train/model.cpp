@@ -59,12 +59,6 @@ nn::AttentionOptions attention_options(const Config& config) {
   return o;
 }
 
-// "blocks.1" and "blocks.1." begin "blocks.1.norm1.weight", but not "blocks.10.norm1.weight".
-bool begins_with_parts(std::string_view name, std::string_view start) {
-  if (start.empty() || !name.starts_with(start)) return false;
-  return name.size() == start.size() || start.back() == '.' || name[start.size()] == '.';
-}
-
 bool has_phase(const Config& config, std::string_view kind) {
   return std::any_of(config.phases.begin(), config.phases.end(),
                      [&](const PhaseConfig& phase) { return phase.kind == kind; });
@@ -177,6 +171,11 @@ void take_weights(const nn::Vit& model, const Safetensors& before, bool all) {
         found->second.dtype() == value.dtype())
       backend(Device::cpu).copy(value.raw(), found->second.raw(), value.bytes());
   }
+}
+
+bool begins_with_parts(std::string_view name, std::string_view start) {
+  if (start.empty() || !name.starts_with(start)) return false;
+  return name.size() == start.size() || start.back() == '.' || name[start.size()] == '.';
 }
 
 bool is_training_head(std::string_view name) {

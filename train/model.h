@@ -33,9 +33,12 @@ NamedTensors weights_of(const nn::Vit& model);  // parameters, then buffers
 // decoder.*, projector.*, box_head.*
 bool is_training_head(std::string_view name);
 
-// Parameters but those named by `freeze`: whole names ("cls_token"), or beginnings that end where a
-// part of the name does ("blocks.1" is of blocks.1.norm1.weight, not of blocks.10). Throws
-// UsageError, naming `key`, for one that names nothing, or if nothing is left.
+// Whether `start` is the whole name, or ends where a part of it does: "blocks.1" and "blocks.1."
+// begin blocks.1.norm1.weight, but not blocks.10.norm1.weight.
+bool begins_with_parts(std::string_view name, std::string_view start);
+
+// Parameters but those whose names `freeze` begins, in that sense. Throws UsageError, naming `key`,
+// for one that names nothing, or if nothing is left.
 std::vector<nn::Parameter> trained_parameters(const nn::Parameters& parameters,
                                               const std::vector<std::string>& freeze,
                                               const std::string& key);

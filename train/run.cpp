@@ -106,6 +106,7 @@ Json summary(const Config& config, const RunResult& r) {
           {"carbon_source", fmt::format("{}, {}", carbon.source, carbon.year)},
           {"pue", config.run.pue},
           {"test_images", r.test_images},
+          {"trained_parameters", r.trained_parameters},
           {"prediction", forecast_of(r)},
           {"select", selection_summary(config, r)}};
 }
@@ -138,15 +139,19 @@ void check_resumable(const std::string& folder, const Config& config) {
                 "differs from the configuration given; a run resumes with its own settings");
 }
 
+bool goes_on(const std::string& folder, bool resume) {
+  return resume && std::filesystem::exists(folder + "/state.safetensors");
+}
+
 RunEnding train_run(const Config& config, PhaseData data, const RunOptions& options) {
   const std::string& folder = options.folder;
   keep_config(folder, config, options.resume);
-  const bool fresh = options.resume && !std::filesystem::exists(folder + "/state.safetensors");
   TrainerOptions trainer_options;
   trainer_options.folder = folder;
-  trainer_options.resume = options.resume && !fresh;
+  trainer_options.resume = goes_on(folder, options.resume);
   trainer_options.keep_energy = options.resume;
   trainer_options.trace = options.trace;
+  if (!trainer_options.resume) trainer_options.init = initial_weights(config);
   trainer_options.progress = options.progress;
   Trainer trainer(config, std::move(data), trainer_options);
   RunResult result = trainer.run();

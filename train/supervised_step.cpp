@@ -7,17 +7,30 @@ namespace {
 
 GroupStep step_of(const nn::Vit& model, const std::vector<nn::Parameter>& trained,
                   const StepInput& input) {
-  return {
-      model,      trained,    plan_groups(model, input.labels.dim(0), tokens_of(model, input.keep)),
-      input.seed, input.step, record_for(input.loss)};
+  return {model,
+          trained,
+          plan_groups(model, input.labels.dim(0), tokens_of(model, input.keep)),
+          input.seed,
+          input.step,
+          record_for(input.loss),
+          input.frozen};
+}
+
+Tensor features_of(const GroupStep& step, const StepInput& input, std::int64_t g,
+                   const nn::Context& context) {
+  const Tensor images = step.plan.part_of(input.images, g), keep = step.plan.part_of(input.keep, g);
+  if (!input.frozen || !input.frozen->front) return step.model.features(images, context, keep);
+  const std::int64_t blocks = *input.frozen->front;
+  const Tensor front =
+      input.front ? input.front(step.plan, g) : front_output(step.model, blocks, images, keep);
+  return features_behind(step.model, blocks, front, context, keep);
 }
 
 GroupPass loss_of(const GroupStep& step, const StepInput& input) {
   const std::int64_t boxes = input.boxes.defined() ? count_boxes(input.has_box) : 0;
   return [&step, &input, boxes](std::int64_t g, const nn::Context& context) {
     const GroupPlan& plan = step.plan;
-    const Tensor features =
-        step.model.features(plan.part_of(input.images, g), context, plan.part_of(input.keep, g));
+    const Tensor features = features_of(step, input, g, context);
     const Tensor loss = training_loss(step.model.classify(features), plan.part_of(input.labels, g),
                                       *context.record, input.loss, plan.batch);
     if (!input.boxes.defined()) return loss;

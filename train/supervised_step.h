@@ -11,8 +11,11 @@ struct StepInput {
   LossConfig loss;
   std::uint64_t seed = 0;  // of dropout
   std::int64_t step = 0;
-  Tensor keep{};              // [B,k], the patches kept; undefined: all
-  Tensor boxes{}, has_box{};  // [B,4], [B]: to be found too; undefined: the class alone
+  Tensor keep{};                        // [B,k], the patches kept; undefined: all
+  Tensor boxes{}, has_box{};            // [B,4], [B]: to be found too; undefined: the class alone
+  const FrozenParts* frozen = nullptr;  // none: nothing is
+  // A group's output of what is frozen in front; without it, it is computed.
+  std::function<Tensor(const GroupPlan& plan, std::int64_t group)> front{};
 };
 
 // As the functions of groups.h of the same names.

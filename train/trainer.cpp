@@ -89,9 +89,12 @@ Trainer::Trainer(const Config& config, PhaseData data, const TrainerOptions& opt
       data_(std::move(data)),
       options_(options),
       position_(state ? (check_phase(config, *state), state->position) : Position{}),
-      phase_(phase_at(position_.phase, state ? &state->weights : nullptr, state != nullptr)),
+      phase_(first_phase(state)),
       log_((check_place(config, state, phase_->batches()), open_log(options, position_))) {
-  if (state) phase_->load_moments(*state);
+  if (state)
+    phase_->load_moments(*state);
+  else if (options_.init)
+    notes_ = differences(*options_.init, config, phase_->weights().tensors);
   counter_.start_at(position_.flops, position_.flops_matmul);
   energy_ = std::make_unique<RunEnergy>(
       config.run, RunEnergyOptions{options.folder, options.keep_energy,
@@ -100,13 +103,20 @@ Trainer::Trainer(const Config& config, PhaseData data, const TrainerOptions& opt
     if (const auto scores = scores_of(row)) result_.scores = scores;
 }
 
+std::unique_ptr<TrainingPhase> Trainer::first_phase(const RunState* state) {
+  if (state) return phase_at(position_.phase, &state->weights, true);
+  return phase_at(0, options_.init ? &options_.init->weights : nullptr, false);
+}
+
 std::unique_ptr<TrainingPhase> Trainer::phase_at(std::int64_t index, const Safetensors* before,
                                                  bool resumed) {
   const auto i = static_cast<std::size_t>(index);
   const auto note = [this](Split split, std::int64_t start_ns, std::int64_t end_ns) {
     energy_->note_loading(split, start_ns, end_ns);
   };
-  return make_phase({config_, i, *data_[i], note}, before, resumed);
+  PhaseSetting setting{config_, i, *data_[i], note};
+  if (index == 0 && !resumed && options_.init) setting.weights_source = options_.init->source;
+  return make_phase(setting, before, resumed);
 }
 
 const PhaseConfig& Trainer::phase_config() const {
@@ -135,6 +145,7 @@ RunResult Trainer::run() {
   }
   result_.position = position_;
   result_.steps = phase_->steps();
+  result_.trained_parameters = phase_->trained_parameters();
   result_.test_images = phase_data().test->size();
   result_.energy = energy_->stop();
   result_.co2 = energy_->co2({result_.energy.energy_uj});
@@ -157,6 +168,7 @@ void Trainer::enter_next_phase() {
 void Trainer::run_phase() {
   const std::int64_t epochs = epochs_of(phase_config());
   Progress progress(stderr, options_.progress, phase_->batches() * epochs, phase_->steps());
+  for (const std::string& note : std::exchange(notes_, {})) progress.line(note);
   if (position_.epoch == epochs) save();  // all done before: files may be missing
   while (position_.epoch < epochs && result_.end == RunEnd::finished) {
     progress.begin(title());

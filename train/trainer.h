@@ -5,6 +5,7 @@
 
 #include "train/csv.h"
 #include "train/flop_counter.h"
+#include "train/init_from.h"
 #include "train/phases/phase.h"
 #include "train/progress.h"
 #include "train/run_energy.h"
@@ -17,6 +18,7 @@ struct TrainerOptions {
   bool resume = false;
   bool keep_energy = false;  // count what an earlier part of the run has used, also without state
   bool trace = false;
+  std::optional<InitialWeights> init;  // of a run that begins
   ProgressMode progress = ProgressMode::plain;
 };
 
@@ -27,7 +29,8 @@ struct RunResult {
   std::optional<Scores> scores;  // of the last evaluation; none: there was none yet
   Position position;
   std::int64_t steps = 0, test_images = 0;
-  energy::Ledger energy;  // of the whole run
+  std::int64_t trained_parameters = 0;  // in the last phase
+  energy::Ledger energy;                // of the whole run
   energy::Grams co2;
   std::uint64_t faults = 0;  // of the meter
   std::optional<energy::Watts> idle_before, idle_after;
@@ -44,6 +47,7 @@ class Trainer {
           const RunState* state);
   std::unique_ptr<TrainingPhase> phase_at(std::int64_t index, const Safetensors* before,
                                           bool resumed);
+  std::unique_ptr<TrainingPhase> first_phase(const RunState* state);
   void run_phase();
   void enter_next_phase();
   bool train_epoch(Progress& progress);   // false: to stop, for the reason in result_.end
@@ -67,6 +71,7 @@ class Trainer {
   std::unique_ptr<RunEnergy> energy_;  // outlives the phase, whose loaders report to it
   std::unique_ptr<TrainingPhase> phase_;
   CsvLog log_;
+  std::vector<std::string> notes_;   // for the user, before the first epoch
   std::vector<double> step_joules_;  // until the forecast is made
   double last_joules_ = 0;
   RunResult result_;

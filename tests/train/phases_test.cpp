@@ -54,6 +54,26 @@ std::string write_config(const TempFolder& folder, const std::string& text) {
   return folder / "config.toml";
 }
 
+void check_survives_kills(const std::string& text) {
+  const TempFolder folder;
+  const std::string config = write_config(folder, text);
+  const std::string whole = folder / "whole", run = folder / "run";
+  REQUIRE(hgtrain(train(config, whole)).code == 0);
+  RandomStream random(11, "kill");
+  std::filesystem::create_directory(run);
+  for (int kills = 0; kills < 12; ++kills) {
+    Child child(train(config, run, {"--resume"}));
+    std::this_thread::sleep_for(std::chrono::microseconds(random.below(60000)));
+    child.signal(kills % 2 == 0 ? SIGKILL : SIGINT);
+    child.wait();
+  }
+  const Outcome resumed = hgtrain(train(config, run, {"--resume"}));
+  INFO(resumed.err);
+  REQUIRE(resumed.code == 0);
+  CHECK(contents_of(run + "/model.safetensors") == contents_of(whole + "/model.safetensors"));
+  CHECK(timeless_metrics(run) == timeless_metrics(whole));
+}
+
 }  // namespace
 
 TEST_CASE("phases run one after the other, each with its own settings") {
@@ -90,28 +110,31 @@ TEST_CASE("a phase that learns nothing hands on the weights of the one before") 
 }
 
 TEST_CASE("killed at random moments a run of phases ends with the same bits") {
-  const TempFolder folder;
-  const std::string config = write_config(folder, kTwoPhases);
-  const std::string whole = folder / "whole", run = folder / "run";
-  REQUIRE(hgtrain(train(config, whole)).code == 0);
-  RandomStream random(11, "kill");
-  std::filesystem::create_directory(run);
-  for (int kills = 0; kills < 12; ++kills) {
-    Child child(train(config, run, {"--resume"}));
-    std::this_thread::sleep_for(std::chrono::microseconds(random.below(60000)));
-    child.signal(kills % 2 == 0 ? SIGKILL : SIGINT);
-    child.wait();
-  }
-  const Outcome resumed = hgtrain(train(config, run, {"--resume"}));
-  INFO(resumed.err);
-  REQUIRE(resumed.code == 0);
-  CHECK(contents_of(run + "/model.safetensors") == contents_of(whole + "/model.safetensors"));
-  CHECK(timeless_metrics(run) == timeless_metrics(whole));
+  check_survives_kills(kTwoPhases);
+}
+
+TEST_CASE("so does one that pretrains, fine-tunes and freezes") {
+  std::string text = kTwoPhases;
+  text.resize(text.find("[[phase]]"));
+  check_survives_kills(text + R"(
+[select]
+heuristic = "contrast"
+[[phase]]
+kind = "pretrain"
+[[phase]]
+kind = "pretrain"
+mask_mode = "drop"
+[[phase]]
+kind = "finetune"
+[[phase]]
+kind = "supervised"
+freeze = ["blocks.0.mlp", "patch_embed"]
+)");
 }
 
 TEST_CASE("a kind of phase that is not there is named") {
   const TempFolder folder;
   const std::string config = write_config(folder, kTwoPhases);
-  check_refused(hgtrain(train(config, folder / "run", {"--set", "phase.1.kind=\"pretrain\""})), 2,
-                {"phase.1.kind", "pretrain"});
+  check_refused(hgtrain(train(config, folder / "run", {"--set", "phase.1.kind=\"distil\""})), 2,
+                {"phase.1.kind", "distil"});
 }

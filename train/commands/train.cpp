@@ -60,7 +60,9 @@ void print_result(const Config& config, const RunResult& r, const std::string& f
 
 int train_command(const TrainOptions& options) {
   const Config config = configuration(options);
-  PhaseData data = open_run(config);  // fails before a folder is made
+  // What fails does so before a folder is made.
+  PhaseData data = open_run(config);
+  if (!goes_on(options.out, options.resume)) initial_weights(config);
   const std::string folder = prepare_folder(options, config);
   const RunEnding ending =
       train_run(config, std::move(data),

@@ -1,12 +1,21 @@
 #include "train/phases/gradient_phase.h"
 
 namespace hg {
+namespace {
+
+Safetensors without(Safetensors weights, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    std::erase_if(weights.tensors, [&](const auto& w) { return begins_with_parts(w.first, part); });
+  return weights;
+}
+
+}  // namespace
 
 GradientPhase::GradientPhase(const PhaseSetting& s, const Safetensors* before,
                              const std::optional<LoaderOptions>& training,
                              const std::optional<LoaderOptions>& testing)
     : seed_(s.seed()),
-      model_(before ? vit_options(s.config, *before, "state.safetensors") : vit_options(s.config),
+      model_(before ? vit_options(s.config, *before, s.weights_source) : vit_options(s.config),
              static_cast<std::uint64_t>(s.config.run.seed)),
       train_loader_(*s.data.train, training ? *training : s.loading(Split::train)),
       test_loader_(*s.data.test, testing ? *testing : s.loading(Split::test)),
@@ -14,10 +23,12 @@ GradientPhase::GradientPhase(const PhaseSetting& s, const Safetensors* before,
       schedule_(s.phase().train, train_loader_.batches()) {}
 
 void GradientPhase::take_up(const PhaseSetting& s, const Safetensors* before, bool resumed,
-                            const std::vector<std::string>& freeze) {
-  if (before) take_weights(model_, *before, resumed);
+                            const std::vector<std::string>& freeze,
+                            const std::vector<std::string>& anew) {
+  if (before) take_weights(model_, resumed ? *before : without(*before, anew), resumed);
   trained_ =
-      trained_parameters(model_.parameters(), freeze, fmt::format("phase.{}.freeze", s.index));
+      hg::trained_parameters(model_.parameters(), freeze, fmt::format("phase.{}.freeze", s.index));
+  frozen_ = frozen_parts(model_, trained_);
   optimizer_.emplace(trained_, s.phase().train);
 }
 
@@ -39,7 +50,19 @@ std::int64_t GradientPhase::tokens_per_image(const Batch& batch) const {
 }
 
 GroupStep GradientPhase::group_step(const Batch& batch, std::int64_t tokens) const {
-  return {model_, trained_, plan_groups(model_, batch.size(), tokens), seed_, optimizer_->steps()};
+  return {model_, trained_, plan_groups(model_, batch.size(), tokens), seed_, optimizer_->steps(),
+          {},     &frozen_};
+}
+
+std::int64_t GradientPhase::trained_parameters() const {
+  std::int64_t n = 0;
+  for (const nn::Parameter& p : trained_) n += p.value.numel();
+  return n;
+}
+
+std::string GradientPhase::trained_note() const {
+  const std::int64_t trained = trained_parameters(), all = model_.parameters().count();
+  return trained == all ? "" : fmt::format("{} of {} parameters trained", trained, all);
 }
 
 void GradientPhase::load_moments(const RunState& state) {

@@ -16,6 +16,7 @@ class GradientPhase : public TrainingPhase {
   void start_epoch(std::int64_t epoch, std::int64_t first) final;
   std::optional<StepReport> step() final;
   ModelWeights weights() const final { return {weights_of(model_), metadata_}; }
+  std::int64_t trained_parameters() const final;
   NamedTensors moments() const final { return optimizer_->state(); }
   void load_moments(const RunState& state) final;
 
@@ -26,13 +27,16 @@ class GradientPhase : public TrainingPhase {
                 const std::optional<LoaderOptions>& training = {},
                 const std::optional<LoaderOptions>& testing = {});
   // To be called once, by the kind's constructor, when its heads are in model_.heads(): takes the
-  // weights and starts to train all but what `freeze` names.
+  // weights, except from the phase before those that begin anew, and starts to train all but what
+  // `freeze` names (both as for trained_parameters()).
   void take_up(const PhaseSetting& setting, const Safetensors* before, bool resumed,
-               const std::vector<std::string>& freeze);
+               const std::vector<std::string>& freeze, const std::vector<std::string>& anew = {});
 
   // Loss and gradients of a batch, and the same again, to be blamed, when they are not finite.
   virtual Batchwise learn_from(const Batch& batch) = 0;
   [[noreturn]] virtual void explain(const Batch& batch) = 0;
+  // "12 of 34 parameters trained"; empty if all are.
+  std::string trained_note() const;
   virtual std::int64_t tokens_per_image(const Batch& batch) const;
 
   // Of this batch, to run passes in; sequences have `tokens` tokens.
@@ -41,6 +45,7 @@ class GradientPhase : public TrainingPhase {
   const std::uint64_t seed_;
   nn::Vit model_;
   std::vector<nn::Parameter> trained_;
+  FrozenParts frozen_;
   std::optional<Optimizer> optimizer_;
   Loader train_loader_, test_loader_;
 

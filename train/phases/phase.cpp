@@ -3,8 +3,11 @@
 #include "tensor/random.h"
 #include "train/phases/contrastive.h"
 #include "train/phases/detect.h"
+#include "train/phases/finetune.h"
+#include "train/phases/pretrain.h"
 #include "train/phases/prune.h"
 #include "train/phases/supervised.h"
+#include "train/selection.h"
 #include "train/usage_error.h"
 
 namespace hg {
@@ -23,8 +26,8 @@ LoaderOptions PhaseSetting::loading(Split split) const {
 }
 
 std::optional<EpochReport> judge(const nn::Vit& model, Loader& loader, Judged what,
-                                 const std::function<bool()>& stop) {
-  const std::optional<Evaluation> e = evaluate(model, loader, what, stop);
+                                 const std::function<bool()>& stop, const PooledOf& pooled) {
+  const std::optional<Evaluation> e = evaluate(model, loader, what, stop, pooled);
   if (!e) return std::nullopt;
   EpochReport report;
   report.test_loss = e->loss;
@@ -47,25 +50,41 @@ std::int64_t epochs_of(const PhaseConfig& phase) {
 std::unique_ptr<TrainingPhase> make_phase(const PhaseSetting& setting, const Safetensors* before,
                                           bool resumed) {
   const std::string& kind = setting.phase().kind;
-  if (kind == "supervised") return std::make_unique<SupervisedPhase>(setting, before, resumed);
+  const SupervisedOptions all{setting.phase().freeze, {}, false};
+  if (kind == "supervised") return std::make_unique<SupervisedPhase>(setting, before, resumed, all);
   if (kind == "contrastive") return std::make_unique<ContrastivePhase>(setting, before, resumed);
-  if (kind == "detect") return std::make_unique<DetectPhase>(setting, before, resumed);
+  if (kind == "detect") return std::make_unique<DetectPhase>(setting, before, resumed, all);
+  if (kind == "finetune")
+    return std::make_unique<SupervisedPhase>(setting, before, resumed,
+                                             finetune_options(setting.config, setting.phase()));
+  if (kind == "pretrain") return std::make_unique<PretrainPhase>(setting, before, resumed);
   if (kind == "prune") return std::make_unique<PrunePhase>(setting, before, resumed);
   fail("phase", "no phase is called \"{}\"", kind);
 }
+
+namespace {
+
+// Stored features are those of one and the same image each epoch.
+void check_deterministic(const Config& config, std::size_t index) {
+  const std::string key = fmt::format("phase.{}.cache_features", index);
+  usage_require(!config.phases[index].data.augment, key,
+                "needs images that stay the same: expected data.augment = false");
+  const auto selection = patch_selection(config, Split::train);
+  if (!selection) return;
+  usage_require(!selection->probabilistic, key,
+                "needs patches that stay the same: expected select.probabilistic = false");
+  usage_require(selection->prob == 1 && selection->decay_rate == 0, key,
+                "needs patches that stay the same: expected select.prob = 1 and "
+                "select.prob_decay_rate = 0, so that every batch is filtered");
+}
+
+}  // namespace
 
 void check_phases(const Config& config) {
   bool pruned = false;
   for (std::size_t i = 0; i < config.phases.size(); ++i) {
     const PhaseConfig& phase = config.phases[i];
     const std::string kind = fmt::format("phase.{}.kind", i);
-    usage_require(
-        phase.kind == "supervised" || phase.kind == "contrastive" || phase.kind == "detect" ||
-            phase.kind == "prune",
-        kind,
-        "\"{}\" is not available in this version; expected \"supervised\", \"contrastive\", "
-        "\"detect\" or \"prune\"",
-        phase.kind);
     if (phase.kind == "prune") {
       usage_require(!pruned, kind, "a second \"prune\" has no priors left to prune by");
       const char* const needed = phase.method == "keys" ? "gmm" : "fiak";
@@ -74,8 +93,9 @@ void check_phases(const Config& config) {
                     phase.method, needed, config.model.attention);
       pruned = true;
     }
-    usage_require(phase.freeze.empty(), fmt::format("phase.{}.freeze", i),
-                  "is not available in this version");
+    usage_require(phase.freeze.empty() || phase.kind != "prune", fmt::format("phase.{}.freeze", i),
+                  "not an option of \"prune\", which trains nothing");
+    if (phase.cache_features) check_deterministic(config, i);
   }
 }
 

@@ -20,6 +20,7 @@ struct PhaseSetting {
   const RunData& data;
   // Told what a loader's thread has worked on (LoaderOptions::on_work).
   std::function<void(Split, std::int64_t start_ns, std::int64_t end_ns)> on_loading;
+  std::string weights_source = "state.safetensors";  // of the weights it begins with, for messages
 
   const PhaseConfig& phase() const { return config.phases[index]; }
   LoaderOptions loading(Split split) const;
@@ -47,10 +48,10 @@ struct EpochReport {
   std::string note{};                       // for the line of the epoch, beside the figures
 };
 
-// Judges a classifier, or detector, on the loader's images; none: `stop` said yes. Accuracy is that
-// of classes, also of a detector; its F1 asks for the right box too.
+// Judges a classifier, or detector, on the loader's images, by evaluate(); none: `stop` said yes.
+// Accuracy is that of classes, also of a detector; its F1 asks for the right box too.
 std::optional<EpochReport> judge(const nn::Vit& model, Loader& loader, Judged what,
-                                 const std::function<bool()>& stop);
+                                 const std::function<bool()>& stop, const PooledOf& pooled = {});
 
 class TrainingPhase {
  public:
@@ -65,7 +66,8 @@ class TrainingPhase {
   // Evaluates, asking `stop` now and then; none: it said yes.
   virtual std::optional<EpochReport> finish_epoch(const std::function<bool()>& stop) = 0;
 
-  virtual ModelWeights weights() const = 0;  // for the checkpoint and the next phase
+  virtual ModelWeights weights() const = 0;             // for the checkpoint and the next phase
+  virtual std::int64_t trained_parameters() const = 0;  // elements of those it trains
   virtual NamedTensors moments() const = 0;
   virtual void load_moments(const RunState& state) = 0;
 };
@@ -73,8 +75,8 @@ class TrainingPhase {
 // Epochs, and so rows of metrics.csv, of a phase; what has no training steps counts as one.
 std::int64_t epochs_of(const PhaseConfig& phase);
 
-// before: weights of the phase before; none at the beginning of a run. resumed: they are this
-// phase's own, out of a checkpoint.
+// before: weights of the phase before, or at the beginning of a run those of run.init_from, if any.
+// resumed: they are this phase's own, out of a checkpoint.
 std::unique_ptr<TrainingPhase> make_phase(const PhaseSetting& setting, const Safetensors* before,
                                           bool resumed);
 

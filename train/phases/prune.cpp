@@ -7,8 +7,8 @@
 namespace hg {
 namespace {
 
-nn::VitOptions options_at_start(const Config& config, const Safetensors* before) {
-  return before ? vit_options(config, *before, "state.safetensors") : vit_options(config);
+nn::VitOptions options_at_start(const PhaseSetting& s, const Safetensors* before) {
+  return before ? vit_options(s.config, *before, s.weights_source) : vit_options(s.config);
 }
 
 std::vector<Tensor> priors_of(const nn::Vit& model) {
@@ -82,7 +82,7 @@ nn::VitOptions options_to_measure(const Config& config) {
 }
 
 PrunePhase::PrunePhase(const PhaseSetting& s, const Safetensors* before, bool resumed)
-    : model_(std::make_unique<const nn::Vit>(options_at_start(s.config, before),
+    : model_(std::make_unique<const nn::Vit>(options_at_start(s, before),
                                              static_cast<std::uint64_t>(s.config.run.seed))),
       test_loader_(*s.data.test, s.loading(Split::test)) {
   if (before) {

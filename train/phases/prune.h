@@ -17,6 +17,7 @@ class PrunePhase final : public TrainingPhase {
   std::optional<StepReport> step() override { return std::nullopt; }
   std::optional<EpochReport> finish_epoch(const std::function<bool()>& stop) override;
   ModelWeights weights() const override { return {weights_of(*model_), metadata_}; }
+  std::int64_t trained_parameters() const override { return 0; }
   NamedTensors moments() const override { return {}; }
   void load_moments(const RunState&) override {}
 

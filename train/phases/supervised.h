@@ -2,14 +2,21 @@
 // images.
 #pragma once
 
+#include "train/frozen.h"
 #include "train/phases/gradient_phase.h"
 #include "train/supervised_step.h"
 
 namespace hg {
 
+struct SupervisedOptions {
+  std::vector<std::string> freeze, anew;  // by the beginnings of names, as for trained_parameters()
+  bool cache_features = false;            // of the frozen front
+};
+
 class SupervisedPhase : public GradientPhase {
  public:
-  SupervisedPhase(const PhaseSetting& setting, const Safetensors* before, bool resumed);
+  SupervisedPhase(const PhaseSetting& setting, const Safetensors* before, bool resumed,
+                  const SupervisedOptions& options);
   std::optional<EpochReport> finish_epoch(const std::function<bool()>& stop) override;
 
  protected:
@@ -18,8 +25,13 @@ class SupervisedPhase : public GradientPhase {
  private:
   Batchwise learn_from(const Batch& batch) final;
   [[noreturn]] void explain(const Batch& batch) final;
+  // The group's output of the frozen front, out of the cache or into it.
+  Tensor cached_front(FeatureCache& cache, const Batch& batch, const GroupPlan& plan,
+                      std::int64_t group) const;
+  Tensor cached_test_features(const Batch& batch) const;
 
   const LossConfig loss_;
+  mutable std::optional<FeatureCache> train_cache_, test_cache_;
 };
 
 }  // namespace hg
