@@ -218,6 +218,37 @@ TEST_CASE("a contrastive phase counts every pass it makes") {
   CHECK(flops_of(run, "forward", "head") == 0);
 }
 
+TEST_CASE("pretraining, contrastive training and fine-tuning hand on what the next one needs") {
+  const std::string first = "[[phase]]\nkind = \"pretrain\"\n" + contrastive();
+  const Run r(first + "[[phase]]\nkind = \"finetune\"\n"), before(first);
+  const std::string run = r.done("run");
+  const auto rows = timeless_metrics(run);
+  REQUIRE(rows.size() == 1 + 3 * kEpochs);
+  CHECK(rows[kEpochs].at(0) == "pretrain");
+  CHECK(rows[2 * kEpochs].at(0) == "contrastive");
+  CHECK(rows[3 * kEpochs].at(0) == "finetune");
+  CHECK(Json::parse(contents_of(run + "/summary.json"))["accuracy"].is_number());
+  const Safetensors tuned = model_of(run), left = model_of(before.done("before"));
+  CHECK(left.tensors.contains("projector.0.weight"));
+  CHECK(!left.tensors.contains("mask_token"));
+  CHECK(!tuned.tensors.contains("projector.0.weight"));
+  for (const std::string name : {"cls_token", "pos_embed", "patch_embed.proj.weight"})
+    CHECK(values_of(tuned, name) == values_of(left, name));  // frozen
+  CHECK(values_of(tuned, "head.weight") != values_of(left, "head.weight"));
+}
+
+TEST_CASE("a contrastive phase leaves alone what is frozen") {
+  const Run still(contrastive() + "[phase.train]\nlearning_rate = 0.0");
+  const Run r(contrastive("freeze = [\"patch_embed\", \"blocks.0.attn\"]"));
+  const Safetensors start = model_of(still.done("still")), end = model_of(r.done("run"));
+  for (const auto& [name, tensor] : start.tensors) {
+    INFO(name);
+    const bool stays = name.starts_with("patch_embed.") || name.starts_with("blocks.0.attn.") ||
+                       name.starts_with("head.");
+    CHECK((values_of(end, name) == tensor.to_vector<float>()) == stays);
+  }
+}
+
 TEST_CASE("which rows belong together follows from the loss") {
   Batch batch;
   batch.indices = {7, 7, 3, 3};
