@@ -78,10 +78,15 @@ std::string answers(const Results& r) {
   return r.answer.arms.empty() ? "" : html + "</ul>\n";
 }
 
+std::string shapiro_cells(const ArmSummary& s) {
+  if (s.shapiro) return figure_cell(s.shapiro->w, 4) + p_cell(s.shapiro->p);
+  return fmt::format("<td title=\"{}\">-</td>", escape_html(s.shapiro_refusal)) + no_cell();
+}
+
 std::string arms_table(const Analysis& a) {
-  std::string html =
-      table_head({"arm", "what"}, {"runs", "energy J", "sd", "median", "micro F1", "sd", "macro F1",
-                                   "seconds", "GFLOP", "tokens/image", "J/image", "Pareto"});
+  std::string html = table_head(
+      {"arm", "what"}, {"runs", "energy J", "sd", "median", "W", "p normal", "micro F1", "sd",
+                        "macro F1", "seconds", "GFLOP", "tokens/image", "J/image", "Pareto"});
   for (const ArmResult& arm : a.arms) {
     const ArmSummary &energy = *arm.summary(Metric::energy), &f1 = *arm.summary(Metric::micro_f1);
     double macro = 0, per_image = 0;
@@ -94,19 +99,14 @@ std::string arms_table(const Analysis& a) {
             cell(std::to_string(arm.runs.size()), n) +
             cell(fmt::format("{:.4g}", energy.mean), energy.mean) +
             (energy.sd ? cell(fmt::format("{:.2g}", *energy.sd), *energy.sd) : no_cell()) +
-            cell(fmt::format("{:.4g}", energy.median), energy.median) + figure_cell(f1.mean, 4) +
-            figure_cell(f1.sd, 4) + figure_cell(macro, 4) +
+            cell(fmt::format("{:.4g}", energy.median), energy.median) + shapiro_cells(energy) +
+            figure_cell(f1.mean, 4) + figure_cell(f1.sd, 4) + figure_cell(macro, 4) +
             figure_cell(arm.summary(Metric::seconds)->mean, 1) +
             figure_cell(arm.mean_flops * 1e-9, 0) + figure_cell(arm.mean_tokens_per_image, 1) +
             cell(with_prefix(per_image, "J"), per_image) +
             cell(arm.pareto ? "yes" : "no", arm.pareto) + "</tr>\n";
   }
   return html + kTableEnd;
-}
-
-std::string shapiro_cells(const ArmSummary& s) {
-  if (!s.shapiro) return cell(s.shapiro_refusal, 0) + no_cell();
-  return figure_cell(s.shapiro->w, 4) + p_cell(s.shapiro->p);
 }
 
 // Both tests, always; which of them the procedure chose, and why.
@@ -234,8 +234,11 @@ std::string to_page(const Results& r) {
                              "Of the means, with 95 % intervals (BCa bootstrap). An interval that "
                              "holds 0 shows no saving.");
     html += "</div>\n";
-    html += "<h2>Arms</h2>\n" + report::figure("Means over the runs", arms_table(a),
-                                               "Energy of all phases, evaluation included.");
+    html +=
+        "<h2>Arms</h2>\n" +
+        report::figure(
+            "Means over the runs", arms_table(a),
+            "Energy of all phases, evaluation included. W, p normal: Shapiro-Wilk of the energy.");
   }
   if (a.target)
     html += report::figure(
