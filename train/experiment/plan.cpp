@@ -56,22 +56,22 @@ warmup_epochs = 0.5
 grad_clip = 1.0
 )";
 
-// Larger patches: an epoch in seconds.
+// Narrower, and fewer epochs: half a minute a run.
 constexpr const char* kQuick = R"(
 [data]
 name = "fashion-mnist"
 augment = false
 
 [model]
-patch_size = 7
-emb_size = 64
+patch_size = 4
+emb_size = 48
 depth = 2
 heads = 4
 
 [train]
 batch_size = 64
 learning_rate = 2e-3
-epochs = 3
+epochs = 2
 warmup_epochs = 0.5
 grad_clip = 1.0
 )";
@@ -157,13 +157,14 @@ std::vector<ArmRow> trainings(const Config& base) {
            phases_of({"pretrain", "contrastive", "finetune"}, epochs)}};
 }
 
-// Chosen on a validation split (--set data.validation=10000), never on the test images.
+// Chosen on a validation split (--set data.validation=10000), never on the test images: patches of
+// 7 lost 0.7 points of F1 at top_k = 0.6; of 4, none at 0.5, where half the FLOPs go.
 std::vector<ArmRow> quick(const Config&) {
   return {
       {"vit", "Vision Transformer", {"select.heuristic=none"}},
       {"hugginggreen",
        "HuggingGreen: patches of little variance dropped",
-       {"select.heuristic=variance", "select.top_k=0.6", "select.probabilistic=false",
+       {"select.heuristic=variance", "select.top_k=0.5", "select.probabilistic=false",
         "select.prob=1.0", "select.prob_decay_rate=0.0", "select.mode=drop", "select.eval=topk"}}};
 }
 
