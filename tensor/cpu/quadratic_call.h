@@ -49,6 +49,8 @@ struct PriorTable {
   std::int64_t head = 0, query = 0, key = 0, component = 0;
   const std::int64_t* ids = nullptr;
   std::int64_t ids_batch = 0;  // 0: one list for all images
+  const std::int64_t* query_ids = nullptr;
+  std::int64_t query_ids_batch = 0;
 
   PriorTable() = default;
   PriorTable(const QuadraticOptions& o, In in) {
@@ -59,6 +61,11 @@ struct PriorTable {
     const Shape strides = shape.contiguous_strides();
     const auto stride = [&](int axis) { return shape[axis] == 1 ? 0 : strides[axis]; };
     head = stride(0), query = stride(1), key = stride(2), component = stride(3);
+    if (o.query_ids) {
+      const Tensor& list = in[static_cast<std::size_t>(o.inputs() - 1)];
+      query_ids = list.data<std::int64_t>();
+      query_ids_batch = list.dim(1);
+    }
     if (!o.ids) return;
     const Tensor& list = in[static_cast<std::size_t>(o.prior_input() + 1)];
     ids = list.data<std::int64_t>();
@@ -67,9 +74,12 @@ struct PriorTable {
   std::int64_t position(std::int64_t b, std::int64_t token) const {
     return ids ? ids[b * ids_batch + token] : token;
   }
+  std::int64_t query_position(std::int64_t b, std::int64_t i) const {
+    return query_ids ? query_ids[b * query_ids_batch + i] : position(b, i);
+  }
   std::int64_t index(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j,
                      std::int64_t r) const {
-    return h * head + position(b, i) * query + position(b, j) * key + r * component;
+    return h * head + query_position(b, i) * query + position(b, j) * key + r * component;
   }
 };
 

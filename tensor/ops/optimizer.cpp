@@ -8,6 +8,14 @@
 #include "tensor/run.h"
 
 namespace hg {
+
+std::int64_t UpdateRanges::of(std::int64_t elements) const {
+  if (all()) return elements;
+  std::int64_t changed = 0;
+  for (const auto& [first, second] : ranges) changed += second - first;
+  return elements / period * changed;
+}
+
 namespace ops {
 namespace {
 
@@ -39,6 +47,42 @@ void check_scale(const Op& op, double grad_scale) {
   require(std::isfinite(grad_scale), op.name(), "grad_scale must be finite, got {}", grad_scale);
 }
 
+void check_ranges(const Op& op, const UpdateRanges& part, const Tensor& p) {
+  if (part.all()) return;
+  require(part.period > 0 && p.numel() % part.period == 0, op.name(),
+          "a period of {} does not divide {}", part.period, p);
+  std::int64_t last = 0;
+  for (const auto& [first, second] : part.ranges) {
+    require(first >= last && first < second && second <= part.period, op.name(),
+            "range {} to {} after {} in a period of {}", first, second, last, part.period);
+    last = second;
+  }
+}
+
+// `flops` for each element that is changed; only those are read and written.
+Cost update_cost(In in, In out, const UpdateRanges& part, std::uint64_t flops) {
+  const std::int64_t changed = part.of(out[0].numel());
+  const std::uint64_t bytes = static_cast<std::uint64_t>(changed) * size_of(out[0].dtype());
+  return {.flops_mm = 0,
+          .flops_ew = flops * static_cast<std::uint64_t>(changed),
+          .bytes_read = in.size() * bytes,
+          .bytes_written = out.size() * bytes};
+}
+
+// body(begin, end) for pieces of what is changed of n elements.
+template <class Body>
+void for_changed(std::int64_t n, const UpdateRanges& part, Body body) {
+  if (part.all()) return cpu::parallel_for(n, cpu::kElementGrain, body);
+  const std::int64_t periods = n / part.period;
+  const std::int64_t grain = std::max<std::int64_t>(
+      1, cpu::kElementGrain / std::max<std::int64_t>(1, part.of(part.period)));
+  cpu::parallel_for(periods, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t period = begin; period < end; ++period)
+      for (const auto& [first, second] : part.ranges)
+        body(period * part.period + first, period * part.period + second);
+  });
+}
+
 // Additions of further gradients and the multiplication by grad_scale.
 std::uint64_t flops_of_sum(In in, int states, double grad_scale) {
   return in.size() - static_cast<std::size_t>(states) - 1 + (grad_scale != 1);
@@ -66,7 +110,7 @@ EIGEN_ALWAYS_INLINE Packet<T> sum_at(std::span<const T* const> grads, std::int64
 
 // update(state, g) on packets changes the first kStates inputs in one pass over memory.
 template <std::size_t kStates, class Update>
-void update_in_place(In in, double grad_scale, Update update) {
+void update_in_place(In in, double grad_scale, const UpdateRanges& part, Update update) {
   dispatch_float(in[0].dtype(), "optimizer", [&]<class T>() {
     constexpr std::int64_t lanes = cpu::kLanes<T>;
     const auto grads = pointers<T>(in.subspan(kStates));
@@ -76,7 +120,7 @@ void update_in_place(In in, double grad_scale, Update update) {
       const Packet<T> sum = sum_at<T>(grads, i, count);
       return grad_scale == 1 ? sum : ei::pmul(sum, cpu::splat<Packet<T>>(grad_scale));
     };
-    cpu::parallel_for(in[0].numel(), cpu::kElementGrain, [&](std::int64_t i, std::int64_t end) {
+    for_changed(in[0].numel(), part, [&](std::int64_t i, std::int64_t end) {
       const Update step = update;  // no store can alias the copy: its constants stay in registers
       Packet<T> state[kStates];
       for (; i + lanes <= end; i += lanes) {
@@ -119,12 +163,14 @@ TensorSpecs AdamW::infer(In in) const {
     require(beta >= 0 && beta < 1, name(), "beta {} is not in [0, 1)", beta);
   require(options.step >= 1, name(), "steps count from 1, got {}", options.step);
   check_scale(*this, options.grad_scale);
-  return updated(*this, in, 3);
+  TensorSpecs specs = updated(*this, in, 3);
+  check_ranges(*this, options.ranges, in[0]);
+  return specs;
 }
 
 // decay 1; m 3; v 4; sqrt, divide by sqrt(c2), add eps; times lr / c1, divide, subtract
 CostParts AdamW::cost(In in, In out) const {
-  return elementwise_cost(in, out, (14 + flops_of_sum(in, 3, options.grad_scale)) * count(out[0]));
+  return update_cost(in, out, options.ranges, 14 + flops_of_sum(in, 3, options.grad_scale));
 }
 
 void AdamW::cpu(In in, Out) const {
@@ -132,7 +178,7 @@ void AdamW::cpu(In in, Out) const {
   const double decay = 1 - o.lr * o.weight_decay;
   const double c1 = 1 - std::pow(o.beta1, o.step), c2 = 1 - std::pow(o.beta2, o.step);
   const double rate = o.lr / c1, root = 1 / std::sqrt(c2);
-  update_in_place<3>(in, o.grad_scale, [=]<class P>(P* state, P g) {
+  update_in_place<3>(in, o.grad_scale, o.ranges, [=]<class P>(P* state, P g) {
     using cpu::splat;
     P &p = state[0], &m = state[1], &v = state[2];
     m = ei::pmadd(splat<P>(o.beta1), m, ei::pmul(splat<P>(1 - o.beta1), g));
@@ -153,7 +199,10 @@ Samples AdamW::samples() {
   return {sample(AdamW({.lr = 0.1, .weight_decay = 0.05}), inputs({3, 197}, 1)),
           sample(AdamW({.lr = 0.1, .step = 7}), inputs({1}, 2)),
           sample(AdamW({.lr = 0.1, .step = 1000, .grad_scale = 0.3}), inputs({5, 71, 101}, 3)),
-          sample(AdamW({.grad_scale = 2}), inputs({197}, 1)), sample(AdamW({}), inputs({0, 3}, 1))};
+          sample(AdamW({.grad_scale = 2}), inputs({197}, 1)),
+          sample(AdamW({.lr = 0.1, .ranges = {40, {{3, 4}, {7, 40}}}}), inputs({5, 80}, 2)),
+          sample(AdamW({.lr = 0.1, .ranges = {17, {}}}), inputs({17}, 1)),
+          sample(AdamW({}), inputs({0, 3}, 1))};
 }
 
 TensorSpecs Sgd::infer(In in) const {
@@ -162,25 +211,27 @@ TensorSpecs Sgd::infer(In in) const {
   check_positive(*this, "weight_decay", options.weight_decay);
   require(!options.nesterov || options.momentum > 0, name(), "nesterov needs a momentum");
   check_scale(*this, options.grad_scale);
-  return updated(*this, in, states());
+  TensorSpecs specs = updated(*this, in, states());
+  check_ranges(*this, options.ranges, in[0]);
+  return specs;
 }
 
 // decay 2; lr times, subtract; momentum 2; nesterov 2
 CostParts Sgd::cost(In in, In out) const {
   const std::uint64_t flops = 4 + (options.momentum != 0 ? 2 : 0) + (options.nesterov ? 2 : 0);
-  return elementwise_cost(in, out,
-                          (flops + flops_of_sum(in, states(), options.grad_scale)) * count(out[0]));
+  return update_cost(in, out, options.ranges,
+                     flops + flops_of_sum(in, states(), options.grad_scale));
 }
 
 void Sgd::cpu(In in, Out) const {
   using cpu::splat;
   const auto& o = options;
   if (states() == 1)
-    return update_in_place<1>(in, o.grad_scale, [=]<class P>(P* state, P g) {
+    return update_in_place<1>(in, o.grad_scale, o.ranges, [=]<class P>(P* state, P g) {
       const P d = ei::pmadd(splat<P>(o.weight_decay), state[0], g);
       state[0] = ei::pmadd(splat<P>(-o.lr), d, state[0]);
     });
-  update_in_place<2>(in, o.grad_scale, [=]<class P>(P* state, P g) {
+  update_in_place<2>(in, o.grad_scale, o.ranges, [=]<class P>(P* state, P g) {
     P &p = state[0], &buffer = state[1];
     P d = ei::pmadd(splat<P>(o.weight_decay), p, g);
     buffer = ei::pmadd(splat<P>(o.momentum), buffer, d);
@@ -200,6 +251,8 @@ Samples Sgd::samples() {
                  inputs({5, 71, 101}, 5)),
           sample(Sgd({.lr = 0.1, .momentum = momentum, .nesterov = true, .grad_scale = 3}),
                  inputs({197}, 3)),
+          sample(Sgd({.lr = 0.1, .momentum = momentum, .ranges = {9, {{0, 2}, {5, 8}}}}),
+                 inputs({9, 3}, 3)),
           sample(Sgd({}), inputs({0, 3}, 2))};
 }
 

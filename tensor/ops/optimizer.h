@@ -3,9 +3,21 @@
 // order given and multiplied by grad_scale.
 #pragma once
 
+#include <utility>
+
 #include "tensor/op.h"
 
 namespace hg {
+
+// The part of a parameter that a step changes: elements whose index modulo `period` lies in one of
+// the ranges [first, second). The rest, its state too, is neither read nor written.
+struct UpdateRanges {
+  std::int64_t period = 0;  // divides the parameter's size; 0: all of it
+  CachedVector<std::pair<std::int64_t, std::int64_t>> ranges{};  // ascending, apart
+
+  bool all() const { return period == 0; }
+  std::int64_t of(std::int64_t elements) const;  // how many are changed
+};
 
 // g = grad_scale sum_k g_k;   p (1 - lr weight_decay) - lr (m / c1) / (sqrt(v / c2) + eps),
 // m = beta1 m + (1 - beta1) g,   v = beta2 v + (1 - beta2) g^2,   c = 1 - beta^step
@@ -13,6 +25,7 @@ struct AdamWOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
   std::int64_t step = 1;  // counts from 1
   double grad_scale = 1;
+  UpdateRanges ranges{};
 };
 
 // g = grad_scale sum_k g_k + weight_decay p;   p - lr d,   buffer = momentum buffer + g,
@@ -21,6 +34,7 @@ struct SgdOptions {
   double lr = 1e-2, momentum = 0, weight_decay = 0;
   bool nesterov = false;
   double grad_scale = 1;
+  UpdateRanges ranges{};
 };
 
 namespace ops {

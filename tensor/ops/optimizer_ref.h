@@ -13,6 +13,21 @@ T sum_of_grads(RefIn<T> grads, double grad_scale, std::int64_t i) {
   return grad_scale == 1 ? g : g * T(grad_scale);
 }
 
+inline bool changes(const UpdateRanges& part, std::int64_t i) {
+  if (part.all()) return true;
+  for (const auto& [first, second] : part.ranges)
+    if (i % part.period >= first && i % part.period < second) return true;
+  return false;
+}
+
+// What a step does not change is where it was: nothing is read or written.
+template <class T>
+void keep(RefIn<T> in, RefOut<T> out, std::int64_t i) {
+  Tally* const counting = std::exchange(tally, nullptr);
+  for (std::size_t state = 0; state < out.size(); ++state) out[state][i] = in[state][i];
+  tally = counting;
+}
+
 }  // namespace ref
 
 template <>
@@ -24,6 +39,10 @@ struct Reference<ops::AdamW> {
     const T keep(1 - o.lr * o.weight_decay), rate(o.lr / (1 - std::pow(o.beta1, n)));
     const T root(1 / std::sqrt(1 - std::pow(o.beta2, n)));
     for (std::int64_t i = 0; i < out[0].numel(); ++i) {
+      if (!ref::changes(o.ranges, i)) {
+        ref::keep<T>(in, out, i);
+        continue;
+      }
       const T g = ref::sum_of_grads(in.subspan(3), o.grad_scale, i);
       out[1][i] = T(o.beta1) * in[1][i] + T(1 - o.beta1) * g;
       out[2][i] = T(o.beta2) * in[2][i] + T(1 - o.beta2) * (g * g);
@@ -40,6 +59,10 @@ struct Reference<ops::Sgd> {
     const SgdOptions& o = op.options;
     const bool momentum = o.momentum != 0;
     for (std::int64_t i = 0; i < out[0].numel(); ++i) {
+      if (!ref::changes(o.ranges, i)) {
+        ref::keep<T>(in, out, i);
+        continue;
+      }
       const T g = ref::sum_of_grads(in.subspan(momentum ? 2 : 1), o.grad_scale, i) +
                   T(o.weight_decay) * in[0][i];
       T d = g;

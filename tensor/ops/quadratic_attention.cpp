@@ -80,7 +80,8 @@ void check_options(const Op& op, const QuadraticOptions& o) {
               o.spread != QuadraticOptions::Spread::small,
           op.name(), "small weights are not counted under a causal mask");
   require(!is_sparse(o) || !o.likelihood, op.name(), "sparse maps have no likelihood");
-  require(!o.ids || o.prior != Prior::none, op.name(), "ids without a prior");
+  require(o.position_inputs() == 0 || o.prior != Prior::none, op.name(), "ids without a prior");
+  require(!o.query_ids || o.apart, op.name(), "query_ids of queries that are not apart");
 }
 
 void check_prior(const Op& op, const QuadraticOptions& o, In in) {
@@ -96,22 +97,26 @@ void check_prior(const Op& op, const QuadraticOptions& o, In in) {
   require(p[1] == 1 || p[0] == s.heads, op.name(), "priors {} by pair are of each head its own",
           prior);
   if (positions == 1 && !o.ids) return;
-  require(s.n == s.m, op.name(), "priors by position need as many keys as queries, got {} and {}",
-          s.m, s.n);
+  require(s.n == s.m || o.query_ids || (p[1] == 1 && s.n <= s.m), op.name(),
+          "priors by position need as many keys as queries, or query_ids, got {} and {}", s.m, s.n);
+  if (o.query_ids) {
+    expect_dtype(op, in, o.inputs() - 1, DType::i64);
+    expect_shape(op, in, o.inputs() - 1, {s.batch, s.n});
+  }
   if (!o.ids) {
-    require(positions == s.n, op.name(), "a prior {} for {} tokens without ids", prior, s.n);
+    require(positions == s.m, op.name(), "a prior {} for {} tokens without ids", prior, s.m);
     return;
   }
   expect_dtype(op, in, o.prior_input() + 1, DType::i64);
   const Tensor& ids = in[static_cast<std::size_t>(o.prior_input() + 1)];
-  require(ids.shape() == Shape{s.n} || ids.shape() == Shape{s.batch, s.n}, op.name(),
-          "ids {} do not fit {} images of {} tokens", ids, s.batch, s.n);
+  require(ids.shape() == Shape{s.m} || ids.shape() == Shape{s.batch, s.m}, op.name(),
+          "ids {} do not fit {} images of {} tokens", ids, s.batch, s.m);
 }
 
 void check_operands(const Op& op, const QuadraticOptions& o, In in) {
   check_options(op, o);
   expect_inputs(op, in, static_cast<std::size_t>(o.inputs()));
-  expect_float(op, in.first(static_cast<std::size_t>(o.inputs() - o.ids)));
+  expect_float(op, in.first(static_cast<std::size_t>(o.inputs() - o.position_inputs())));
   expect_rank(op, in, 0, 3);
   const std::int64_t parts = o.heads * (o.apart ? 1 : 3);
   require(in[0].dim(2) > 0 && in[0].dim(2) % parts == 0, op.name(),
@@ -131,14 +136,15 @@ void check_operands(const Op& op, const QuadraticOptions& o, In in) {
 }
 
 void check_ids(const Op& op, const QuadraticOptions& o, In in) {
-  if (!o.ids) return;
-  const Shape& prior = in[static_cast<std::size_t>(o.prior_input())].shape();
-  const Tensor& ids = in[static_cast<std::size_t>(o.prior_input() + 1)];
-  const std::int64_t positions = std::max(prior[1], prior[2]);
-  const std::int64_t* id = ids.data<std::int64_t>();
-  for (std::int64_t i = 0; i < ids.numel(); ++i)
-    require(id[i] >= 0 && id[i] < positions, op.name(),
-            "id {} at position {} of {} out of range: {} positions", id[i], i, ids, positions);
+  for (int list = 1; list <= o.position_inputs(); ++list) {
+    const Shape& prior = in[static_cast<std::size_t>(o.prior_input())].shape();
+    const Tensor& ids = in[static_cast<std::size_t>(o.prior_input() + list)];
+    const std::int64_t positions = std::max(prior[1], prior[2]);
+    const std::int64_t* id = ids.data<std::int64_t>();
+    for (std::int64_t i = 0; i < ids.numel(); ++i)
+      require(id[i] >= 0 && id[i] < positions, op.name(),
+              "id {} at position {} of {} out of range: {} positions", id[i], i, ids, positions);
+  }
 }
 
 std::uint64_t prior_bytes(const QuadraticOptions& o, In in) {
@@ -258,6 +264,7 @@ std::vector<SampleInput> sample_inputs(const QuadraticOptions& o, const SampleSh
   for (int i = 0; i < o.extra_keys; ++i) inputs.push_back(S::uniform({at.batch, at.m, width}));
   if (o.prior != Prior::none) inputs.push_back(S::uniform(at.prior, 0.1, 1.4));
   if (o.ids) inputs.push_back(S::integers(at.ids, at.positions));
+  if (o.query_ids) inputs.push_back(S::integers({at.batch, at.n}, at.positions));
   return inputs;
 }
 
@@ -287,6 +294,12 @@ std::vector<QuadraticSample> quadratic_samples() {
        {2, 5, 5, 3, {2, 1, 9, 2}, {2, 5}, 9}},
       {O{.heads = 2, .extra_keys = 1, .responsibilities = true}, {1, 7, 7, 3}},
       {O{.heads = 2, .prior = Prior::clipped, .ids = true}, {2, 5, 5, 3, {2, 7, 7, 1}, {5}, 7}},
+      {O{.heads = 2, .apart = true, .prior = Prior::clipped, .ids = true, .query_ids = true},
+       {2, 3, 5, 4, {2, 7, 7, 1}, {2, 5}, 7}},
+      {O{.heads = 2, .apart = true, .prior = Prior::clipped, .query_ids = true},
+       {2, 3, 6, 4, {2, 6, 6, 1}, {}, 6}},
+      {O{.heads = 2, .apart = true, .prior = Prior::clipped, .ids = true},
+       {2, 3, 5, 4, {2, 1, 7, 1}, {5}, 7}},
       {O{.heads = 2, .score = Score::rbf, .prior = Prior::clipped}, {3, 6, 6, 3, {2, 6, 6, 1}}},
       {O{.heads = 3, .prior = Prior::clipped, .likelihood = true}, {2, 17, 17, 4, {3, 1, 17, 1}}},
       {O{.heads = 2, .extra_keys = 1, .replace_keys = true, .score = Score::rbf}, {2, 5, 5, 3}},
@@ -402,7 +415,7 @@ TensorSpecs QuadraticAttentionBackward::infer(In in) const {
   require(in.size() == static_cast<std::size_t>(before() + options.inputs()), name(),
           "expected {} inputs, got {}", before() + options.inputs(), in.size());
   const In forward = in.subspan(static_cast<std::size_t>(before()));
-  expect_float(*this, in.first(in.size() - options.ids));
+  expect_float(*this, in.first(in.size() - static_cast<std::size_t>(options.position_inputs())));
   check_operands(*this, options, forward);
   const cpu::QuadraticSizes s(options, forward);
   expect_shape(*this, in, 0, {s.batch, s.n, s.heads * s.d});

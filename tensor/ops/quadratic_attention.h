@@ -4,7 +4,8 @@
 //
 // Inputs: qkv [B, N, 3 H D], or apart q [B, N, H D], k and v [B, M, H D]; then the extra keys, each
 // [B, M, H D]; then the prior [H or 1, T or 1, T or 1, R] by head, query, key and component; then
-// ids [N] or [B, N], the position in 0..T-1 of each token (without them position = index).
+// ids [M] or [B, M], the position in 0..T-1 of each token (without them position = index), and
+// query_ids [B, N], those of the queries where they are not the keys' own tokens.
 #pragma once
 
 #include <array>
@@ -34,7 +35,7 @@ struct QuadraticOptions {
   Score score = Score::dot;
   Map map = Map::softmax;
   Prior prior = Prior::none;
-  bool ids = false;
+  bool ids = false, query_ids = false;
   std::array<double, kMostComponents> variance{};  // s2_r; 0: sqrt(D)
   bool norm_const = false;                         // logits have - D/2 ln s2_r
   bool likelihood = false;        // lse has the whole logits, |q|^2 too, and a gradient
@@ -49,7 +50,8 @@ struct QuadraticOptions {
   int prior_input() const { return base_inputs() + extra_keys; }
   bool spread_gradient() const { return spread == Spread::entropy || spread == Spread::squares; }
   int spread_output() const { return responsibilities ? 3 : 2; }
-  int inputs() const { return prior_input() + (prior != Prior::none) + ids; }
+  int position_inputs() const { return ids + query_ids; }
+  int inputs() const { return prior_input() + (prior != Prior::none) + position_inputs(); }
   double variance_of(int component, std::int64_t width) const;
   // Whether |q|^2 is part of the logits; where it cancels it is left out.
   bool keeps_query_norm(std::int64_t width) const;

@@ -62,13 +62,18 @@ struct QuadraticReference {
   std::int64_t position(std::int64_t b, std::int64_t token) {
     if (!o.ids) return token;
     auto& ids = in[static_cast<std::size_t>(o.prior_input() + 1)];
-    return ids.integer(ids.shape().rank() == 2 ? b * n + token : token);
+    return ids.integer(ids.shape().rank() == 2 ? b * ids.dim(1) + token : token);
+  }
+  std::int64_t query_position(std::int64_t b, std::int64_t i) {
+    if (!o.query_ids) return position(b, i);
+    return in[static_cast<std::size_t>(o.inputs() - 1)].integer(b * n + i);
   }
   std::int64_t prior_at(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j,
                         std::int64_t r) {
     const Shape& p = in[static_cast<std::size_t>(o.prior_input())].shape();
     const auto index = [&](int axis, std::int64_t k) { return p[axis] == 1 ? 0 : k; };
-    return ((index(0, h) * p[1] + index(1, position(b, i))) * p[2] + index(2, position(b, j))) *
+    return ((index(0, h) * p[1] + index(1, query_position(b, i))) * p[2] +
+            index(2, position(b, j))) *
                p[3] +
            r;
   }
