@@ -15,7 +15,8 @@ Block::Block(const Builder& parent, const std::string& name, const AttentionOpti
 
 Tensor Block::operator()(const Tensor& x, const Context& context, const Tensor& ids) const {
   const Scope scope(name_);
-  const Tensor attended = add(x, (*attention_)(norm1_(x), context, ids));
+  const bool attends = attention_->options().gate != AttentionOptions::Gate::layer;
+  const Tensor attended = attends ? add(x, (*attention_)(norm1_(x), context, ids)) : x;
   return add(attended, mlp_(norm2_(attended), context));
 }
 

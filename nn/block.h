@@ -1,4 +1,5 @@
-// Pre-norm block: x + Attn(LN(x)), then x + MLP(LN(x)).
+// Pre-norm block: x + Attn(LN(x)), unless a gate leaves the layer without attention, then
+// x + MLP(LN(x)).
 #pragma once
 
 #include "nn/attention/attention.h"

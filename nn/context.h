@@ -2,20 +2,48 @@
 #pragma once
 
 #include "tensor/ops/dropout.h"
+#include "tensor/ops/quadratic_attention.h"
 #include "tensor/random.h"
 
 namespace hg::nn {
 
-class Attention;
+// A layer, or a part of one, that takes up what its passes recorded, without a gradient.
+class Learner {
+ public:
+  virtual ~Learner() = default;
+  // After a training step: the records of its passes, in their order.
+  virtual void learn(const CachedVector<Tensors>&) const {}
+};
+
+// Terms that push attention to few keys, priors or gates (METHODS.md, section 3).
+enum class Sparsity { none, entropy, gini, hoyer, l1_pi, gate_l1 };
 
 // What a training pass leaves behind beside its output.
 struct PassRecord {
   bool wants_likelihood = false;
   Tensors likelihood;  // of each layer [1]: mean over images, heads and queries of LSE_j - ln N
 
-  // What layers learn from the pass without a gradient (Attention::learn).
+  Sparsity wants_sparsity = Sparsity::none;
+  Tensors sparsity;  // of each layer that has the term [1], a mean over what the pass saw
+
+  bool wants_budget = false;
+  Tensors budget;  // of each gated layer [1]: mean over images of (mean_h alpha - rho)^2
+
+  // Whether the loss has gradients for gates of heads that do not work.
+  bool reaches_all_gates() const { return wants_budget || wants_sparsity == Sparsity::gate_l1; }
+
+  // How attention weights are spread: what quadratic attention says of each query [B, H, N], for
+  // reports. Takes the place of a sparsity term.
+  QuadraticOptions::Spread probe = QuadraticOptions::Spread::none;
+  struct Probed {
+    Tensor spread;
+    std::int64_t keys;  // of each query
+  };
+  CachedVector<Probed> probed;
+
+  // What layers learn from the pass.
   struct Statistic {
-    const Attention* layer;
+    const Learner* learner;
     Tensors values;
   };
   CachedVector<Statistic> statistics;
@@ -29,6 +57,7 @@ struct Context {
     return random && probability > 0 ? hg::dropout(x, probability, *random) : x;
   }
   bool wants_likelihood() const { return record && record->wants_likelihood; }
+  bool wants(Sparsity kind) const { return record && record->wants_sparsity == kind; }
 };
 
 }  // namespace hg::nn

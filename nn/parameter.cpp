@@ -36,8 +36,9 @@ Tensor Parameters::make(const std::string& name, const Shape& shape, const Init&
   return all_.back().value;
 }
 
-Tensor Parameters::make_buffer(const std::string& name, const Shape& shape, const Init& init) {
-  buffers_.push_back({name, start(name, shape, init)});
+Tensor Parameters::make_buffer(const std::string& name, const Shape& shape, const Init& init,
+                               bool optional) {
+  buffers_.push_back({name, start(name, shape, init), optional});
   return buffers_.back().value;
 }
 
@@ -59,8 +60,9 @@ Tensor Builder::make(std::string_view name, const Shape& shape, const Init& init
   return parameters_.make(join(path_, name), shape, init, decay);
 }
 
-Tensor Builder::make_buffer(std::string_view name, const Shape& shape, const Init& init) {
-  return parameters_.make_buffer(join(path_, name), shape, init);
+Tensor Builder::make_buffer(std::string_view name, const Shape& shape, const Init& init,
+                            bool optional) {
+  return parameters_.make_buffer(join(path_, name), shape, init, optional);
 }
 
 void Builder::add_buffer(std::string_view name, const Tensor& value) {

@@ -29,6 +29,7 @@ struct Parameter {
 struct Buffer {
   std::string name;
   Tensor value;
+  bool optional = false;  // weights from elsewhere may lack it
 };
 
 class Parameters {
@@ -40,7 +41,8 @@ class Parameters {
 
   // The start values depend on seed and name alone. 1-D tensors never decay.
   Tensor make(const std::string& name, const Shape& shape, const Init& init, bool decay = true);
-  Tensor make_buffer(const std::string& name, const Shape& shape, const Init& init);
+  Tensor make_buffer(const std::string& name, const Shape& shape, const Init& init,
+                     bool optional = false);
   void add_buffer(const std::string& name, const Tensor& value) {
     buffers_.push_back({name, value});
   }
@@ -69,7 +71,8 @@ class Builder {
 
   Builder child(std::string_view name) const;
   Tensor make(std::string_view name, const Shape& shape, const Init& init, bool decay = true);
-  Tensor make_buffer(std::string_view name, const Shape& shape, const Init& init);
+  Tensor make_buffer(std::string_view name, const Shape& shape, const Init& init,
+                     bool optional = false);
   void add_buffer(std::string_view name, const Tensor& value);
   const Parameters& parameters() const { return parameters_; }
   std::string name_of(std::string_view name) const;  // with the path before it

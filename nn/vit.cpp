@@ -33,7 +33,11 @@ std::vector<Block> make_blocks(const Builder& root, const VitOptions& o) {
   std::vector<Block> blocks;
   require(o.supports.empty() || static_cast<std::int64_t>(o.supports.size()) == o.depth, "vit",
           "{} supports for {} blocks", o.supports.size(), o.depth);
+  using Gate = AttentionOptions::Gate;
   for (std::int64_t i = 0; i < o.depth; ++i) {
+    const bool left_out =
+        std::find(o.gate_layers.begin(), o.gate_layers.end(), i) != o.gate_layers.end();
+    if (o.attention.gate == Gate::layer) attention.gate = left_out ? Gate::layer : Gate::none;
     if (!o.supports.empty()) attention.support = o.supports[static_cast<std::size_t>(i)];
     blocks.emplace_back(root, fmt::format("blocks.{}", i), attention, hidden);
   }
@@ -122,13 +126,44 @@ void Vit::begin_step(std::int64_t step, std::span<const char> frozen) const {
 void Vit::end_step(std::span<const PassRecord> records, std::span<const char> frozen) const {
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     if (!frozen.empty() && frozen[i]) continue;
-    const Block& block = blocks_[i];
-    CachedVector<Tensors> passes;
-    for (const PassRecord& record : records)
-      for (const auto& [layer, values] : record.statistics)
-        if (layer == &block.attention()) passes.push_back(values);
-    if (!passes.empty()) block.attention().learn(passes);
+    const Attention& attention = blocks_[i].attention();
+    for (const Learner* learner :
+         {static_cast<const Learner*>(&attention), static_cast<const Learner*>(attention.gate())}) {
+      CachedVector<Tensors> passes;
+      for (const PassRecord& record : records)
+        for (const auto& [from, values] : record.statistics)
+          if (from == learner) passes.push_back(values);
+      if (!passes.empty()) learner->learn(passes);
+    }
   }
+}
+
+bool Vit::settled() const {
+  return std::all_of(blocks_.begin(), blocks_.end(), [](const Block& block) {
+    const HeadGate* const gate = block.attention().gate();
+    return !gate || gate->settled();
+  });
+}
+
+std::vector<UpdateRanges> Vit::update_ranges(const std::vector<Parameter>& trained,
+                                             bool all_gates) const {
+  std::vector<UpdateRanges> ranges;
+  const auto limit = [&](const Tensor& t, const UpdateRanges& part) {
+    ranges.resize(trained.size());
+    for (std::size_t i = 0; i < trained.size(); ++i)
+      if (trained[i].value.id() == t.id()) ranges[i] = part;
+  };
+  for (const Block& block : blocks_) {
+    const HeadGate* const gate = block.attention().gate();
+    if (!gate || gate->settled_heads().whole()) continue;
+    const HeadSet heads = gate->settled_heads();
+    for (const Attention::ByHead& t : block.attention().by_head())
+      limit(t.tensor, heads.ranges(t.tensor, t.axis, t.parts));
+    if (all_gates) continue;
+    limit(gate->weight(), heads.ranges(gate->weight()));
+    limit(gate->bias(), heads.ranges(gate->bias()));
+  }
+  return ranges;
 }
 
 // A layer norm acts on each token alone, so the class token is taken before it.

@@ -22,7 +22,8 @@ struct VitOptions {
   bool box_head = false;         // beside the class, the model gives a box
   AttentionOptions attention{};  // the variant and its options; sizes follow from the above
   std::vector<std::shared_ptr<const PairSupport>>
-      supports{};  // fiak_pruned: of each block, or none
+      supports{};                           // fiak_pruned: of each block, or none
+  std::vector<std::int64_t> gate_layers{};  // blocks without attention, with that gate
 
   std::int64_t patches() const { return (img_size / patch_size) * (img_size / patch_size); }
 };
@@ -64,6 +65,13 @@ class Vit {
   // do neither.
   void begin_step(std::int64_t step, std::span<const char> frozen = {}) const;
   void end_step(std::span<const PassRecord> records, std::span<const char> frozen = {}) const;
+
+  // Whether all gates know which heads work without looking at images first.
+  bool settled() const;
+  // Of each of these parameters, what a step may change: slices of heads that do not work stay as
+  // they are, their gates too unless a term of the loss reaches all gates. Empty: everything.
+  std::vector<UpdateRanges> update_ranges(const std::vector<Parameter>& trained,
+                                          bool all_gates) const;
 
   const VitOptions& options() const { return options_; }
   const Parameters& parameters() const { return parameters_; }

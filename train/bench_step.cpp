@@ -56,8 +56,8 @@ BenchStep::BenchStep(const Config& config)
 void BenchStep::operator()() {
   constexpr double kLearningRate = 1e-4;
   ++input_.step;
-  optimizer_.step(forward_backward(model_, model_.parameters().all(), input_).gradients,
-                  kLearningRate);
+  const Batchwise done = forward_backward(model_, model_.parameters().all(), input_);
+  optimizer_.step(done.gradients, kLearningRate, done.ranges);
 }
 
 double BenchStep::timed_ms() {

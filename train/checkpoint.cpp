@@ -27,6 +27,7 @@ void visit(Position& p, std::int64_t& optimizer_steps, Field field) {
   field("flops_matmul", p.flops_matmul);
   field("flops_before_epoch", p.flops_before_epoch);
   field("epoch_loss", p.epoch_loss);
+  field("epoch_sparsity", p.epoch_sparsity);
   field("seconds", p.seconds);
   field("epoch_seconds", p.epoch_seconds);
   field("energy_before_epoch_uj", p.energy_before_epoch_uj);

@@ -13,7 +13,7 @@ namespace hg {
 struct Position {
   std::int64_t phase = 0, epoch = 0, batch = 0;  // the next batch to train on; epoch of the phase
   std::int64_t rows = 0;                         // of metrics.csv
-  double epoch_loss = 0;                         // sums over the epoch so far
+  double epoch_loss = 0, epoch_sparsity = 0;     // sums over the epoch so far
   std::int64_t epoch_images = 0, epoch_tokens = 0;
   double seconds = 0, epoch_seconds = 0;  // of the run and of this epoch
   std::uint64_t flops = 0, flops_matmul = 0, flops_before_epoch = 0;

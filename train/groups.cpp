@@ -61,6 +61,22 @@ Tensors in_order_of_parameters(const GroupStep& step, const Gradients& sums) {
   return all;
 }
 
+// Gates that have not seen anything yet look at the first group, so that all groups of the step
+// have the same heads at work.
+void settle_gates(const GroupStep& step, const GroupPass& pass) {
+  if (step.model.settled() || step.plan.groups == 0) return;
+  nn::PassRecord record;
+  run_pass(step, pass, 0, record);
+  step.model.end_step({&record, 1});
+}
+
+// The sparsity term of a pass: a mean over layers.
+double sparsity_of(const nn::PassRecord& record) {
+  double sum = 0;
+  for (const Tensor& layer : record.sparsity) sum += static_cast<double>(layer.item<float>());
+  return record.sparsity.empty() ? 0 : sum / static_cast<double>(record.sparsity.size());
+}
+
 // The recorded passes of a step, group by group, and what they leave.
 class RecordedPasses {
  public:
@@ -78,6 +94,14 @@ class RecordedPasses {
       const Tensor out = run_pass(step_, pass, g, records_[static_cast<std::size_t>(g)]);
       walk_back(tape, sums_[static_cast<std::size_t>(worker)], out, worker, g);
     });
+  }
+
+  double sparsity() const {  // mean over the batch
+    double sum = 0;
+    for (std::int64_t g = 0; g < step_.plan.groups; ++g)
+      sum += sparsity_of(records_[static_cast<std::size_t>(g)]) *
+             static_cast<double>(step_.plan.end(g) - step_.plan.begin(g));
+    return sum / static_cast<double>(std::max<std::int64_t>(step_.plan.batch, 1));
   }
 
   std::vector<Tensors> finish() {
@@ -176,20 +200,24 @@ double summed_losses(const GroupPlan& plan, const std::function<Tensor(std::int6
 Batchwise forward_backward(const GroupStep& step, const GroupPass& pass) {
   std::vector<double> losses(static_cast<std::size_t>(step.plan.workers), 0.0);
   step.model.begin_step(step.step, frozen_blocks(step));
+  settle_gates(step, pass);
+  Batchwise result;
+  result.ranges = step.model.update_ranges(step.trained, step.record.reaches_all_gates());
   RecordedPasses passes(step);
   passes.run(pass, [&](Tape& tape, Gradients& sums, const Tensor& loss, int worker, std::int64_t) {
     losses[static_cast<std::size_t>(worker)] += loss.item<float>();
     tape.backward_into(sums, loss);
   });
-  Batchwise result;
   for (const double loss : losses) result.loss += loss;
   if (!std::isfinite(result.loss)) explain_non_finite_step(step, pass);
+  result.sparsity = passes.sparsity();
   result.gradients = passes.finish();
   return result;
 }
 
 Tensor forward_groups(const GroupStep& step, const GroupPass& output) {
   step.model.begin_step(step.step, frozen_blocks(step));
+  settle_gates(step, output);
   return joined_outputs(step.plan, [&](std::int64_t g) {
     nn::PassRecord record;
     return run_pass(step, output, g, record);

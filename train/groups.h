@@ -51,6 +51,8 @@ using GroupPass = std::function<Tensor(std::int64_t group, const nn::Context& co
 struct Batchwise {
   double loss = 0;                 // mean over the batch
   std::vector<Tensors> gradients;  // [worker][trained parameter]; workers without a group left out
+  double sparsity = 0;             // the sparsity term in the loss, without its weight
+  std::vector<UpdateRanges> ranges{};  // what the step may change (Vit::update_ranges)
 };
 
 // Loss and gradients of a batch; what layers learn from it without a gradient, they have learnt. A

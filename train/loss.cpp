@@ -11,11 +11,24 @@
 namespace hg {
 namespace {
 
-// - mean over layers; each is a mean over its images
-Tensor likelihood_term(const Tensors& layers, double weight, double share) {
+// weight times the mean over layers; nothing of none
+Tensor plus_term(const Tensor& loss, const Tensors& layers, double weight) {
+  if (layers.empty()) return loss;
   Tensor sum = layers[0];
   for (std::size_t i = 1; i < layers.size(); ++i) sum = add(sum, layers[i]);
-  return scale(sum, -weight * share / static_cast<double>(layers.size()));
+  return add(loss, scale(sum, weight / static_cast<double>(layers.size())));
+}
+
+nn::Sparsity kind_of(const LossConfig& loss) {
+  using S = nn::Sparsity;
+  if (loss.sparsity == 0) return S::none;
+  for (const auto& [name, kind] : {std::pair{"entropy", S::entropy},
+                                   {"gini", S::gini},
+                                   {"hoyer", S::hoyer},
+                                   {"l1_pi", S::l1_pi},
+                                   {"gate_l1", S::gate_l1}})
+    if (loss.sparsity_kind == name) return kind;
+  fail("loss", "no sparsity term is called {}", loss.sparsity_kind);
 }
 
 }  // namespace
@@ -23,17 +36,20 @@ Tensor likelihood_term(const Tensors& layers, double weight, double share) {
 nn::PassRecord record_for(const LossConfig& loss) {
   nn::PassRecord record;
   record.wants_likelihood = loss.mle > 0;
+  record.wants_sparsity = kind_of(loss);
+  record.wants_budget = loss.gate_budget > 0;
   return record;
 }
 
 Tensor training_loss(const Tensor& logits, const Tensor& labels, const nn::PassRecord& record,
                      const LossConfig& loss, std::int64_t batch) {
   const Scope scope("loss");
-  const Tensor entropy = cross_entropy(logits, labels, loss.label_smoothing, batch);
-  if (record.likelihood.empty()) return entropy;
   const std::int64_t images = logits.dim(0), all = batch > 0 ? batch : images;
   const double share = static_cast<double>(images) / static_cast<double>(all);
-  return add(entropy, likelihood_term(record.likelihood, loss.mle, share));
+  Tensor sum = cross_entropy(logits, labels, loss.label_smoothing, batch);
+  sum = plus_term(sum, record.likelihood, -loss.mle * share);
+  sum = plus_term(sum, record.sparsity, loss.sparsity * share);
+  return plus_term(sum, record.budget, loss.gate_budget * share);
 }
 
 std::int64_t count_boxes(const Tensor& has_box) {

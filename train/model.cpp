@@ -9,14 +9,6 @@
 namespace hg {
 namespace {
 
-void require_supported(const Config& config) {
-  usage_require(config.attention.gate == "none", "attention.gate",
-                "\"{}\" is not available in this version; expected \"none\"",
-                config.attention.gate);
-  usage_require(config.loss.sparsity == 0, "loss.sparsity",
-                "{} is not available in this version; expected 0", config.loss.sparsity);
-}
-
 template <class Enum>
 Enum one_of(const std::string& name, std::initializer_list<std::pair<std::string_view, Enum>> all) {
   for (const auto& [known, value] : all)
@@ -30,6 +22,12 @@ nn::AttentionOptions attention_options(const Config& config) {
   O o;
   o.variant = config.model.attention;
   o.weight_dropout = a.dropout;
+  o.gate = one_of<O::Gate>(a.gate, {{"none", O::Gate::none},
+                                    {"head", O::Gate::head},
+                                    {"token", O::Gate::token},
+                                    {"layer", O::Gate::layer}});
+  o.gate_keep = a.gate_keep;
+  o.gate_per_batch = a.per_batch;
   o.components = a.components;
   o.shift_keys = a.keys == "shift";
   o.sigma2_scale = a.sigma2_scale;
@@ -64,9 +62,63 @@ bool has_phase(const Config& config, std::string_view kind) {
                      [&](const PhaseConfig& phase) { return phase.kind == kind; });
 }
 
+// Of gates: what they cannot do, and options without the gate they are of.
+void require_consistent_gates(const Config& config, const nn::AttentionOptions& o) {
+  using Gate = nn::AttentionOptions::Gate;
+  const nn::AttentionTraits traits = nn::attention_traits(o);
+  const AttentionConfig& a = config.attention;
+  const bool pruned = has_phase(config, "prune");
+  const auto possible = [&](bool can, std::string_view why) {
+    usage_require(can, "attention.gate",
+                  "\"{}\" cannot be with model.attention = \"{}\" and its options, {}", a.gate,
+                  o.variant, why);
+  };
+  if (o.gate == Gate::head) {
+    possible(traits.some_heads && !pruned, "which need all heads");
+    const std::int64_t kept = nn::kept_of(a.gate_keep, config.model.heads);
+    usage_require(o.variant != "ref_gmm" || kept >= 2, "attention.gate_keep",
+                  "expected a share of at least 2 of {} heads with model.attention = \"ref_gmm\", "
+                  "got {}",
+                  config.model.heads, a.gate_keep);
+  }
+  if (o.gate == Gate::token) possible(traits.some_queries && !pruned, "which need all queries");
+  usage_require(o.gate == Gate::head || o.gate == Gate::token || a.gate_keep == 1,
+                "attention.gate_keep", "expected 1 with attention.gate = \"{}\", got {}", a.gate,
+                a.gate_keep);
+  usage_require(o.gate == Gate::head || a.per_batch, "attention.per_batch",
+                "expected true with attention.gate = \"{}\"", a.gate);
+  usage_require((o.gate == Gate::layer) == !a.gate_layers.empty(), "attention.gate_layers",
+                "expected {} with attention.gate = \"{}\", got {}",
+                o.gate == Gate::layer ? "one or more layers" : "none", a.gate,
+                a.gate_layers.size());
+  usage_require(o.gate == Gate::head || config.loss.gate_budget == 0, "loss.gate_budget",
+                "expected 0 with attention.gate = \"{}\", got {}", a.gate, config.loss.gate_budget);
+}
+
+// The sparsity term must find what it acts on.
+void require_consistent_sparsity(const Config& config, const nn::AttentionOptions& o) {
+  const LossConfig& loss = config.loss;
+  if (loss.sparsity == 0) return;
+  const nn::AttentionTraits traits = nn::attention_traits(o);
+  const bool gated = o.gate == nn::AttentionOptions::Gate::head;
+  const auto needs = [&](bool has, std::string_view what) {
+    usage_require(has, "loss.sparsity_kind",
+                  "\"{}\" needs {}, which model.attention = \"{}\" with its options does not have",
+                  loss.sparsity_kind, what, o.variant);
+  };
+  if (loss.sparsity_kind == "gate_l1")
+    needs(traits.gates || gated, "gates (SE-K, or attention.gate = \"head\")");
+  else if (loss.sparsity_kind == "hoyer" || loss.sparsity_kind == "l1_pi")
+    needs(traits.priors, "learned priors");
+  else
+    needs(traits.spread, "weights of tokens on tokens");
+}
+
 // Settings that contradict the variant of attention.
 void require_consistent(const Config& config, const nn::AttentionOptions& o) {
   const nn::AttentionTraits traits = nn::attention_traits(o);
+  require_consistent_gates(config, o);
+  require_consistent_sparsity(config, o);
   usage_require(o.weight_dropout == 0 || traits.weights, "attention.dropout",
                 "expected 0 with model.attention = \"{}\", which has no attention weights, got {}",
                 o.variant, o.weight_dropout);
@@ -92,7 +144,6 @@ void require_consistent(const Config& config, const nn::AttentionOptions& o) {
 }  // namespace
 
 nn::VitOptions vit_options(const Config& config) {
-  require_supported(config);
   const nn::AttentionOptions attention = attention_options(config);
   require_consistent(config, attention);
   const ModelConfig& m = config.model;
@@ -109,7 +160,8 @@ nn::VitOptions vit_options(const Config& config) {
           .dropout = m.dropout,
           .qkv_bias = m.qkv_bias,
           .box_head = has_phase(config, "detect"),
-          .attention = attention};
+          .attention = attention,
+          .gate_layers = config.attention.gate_layers};
 }
 
 nn::VitOptions vit_options(const Config& config, const Safetensors& weights,
@@ -142,15 +194,21 @@ nn::VitOptions vit_options(const Config& config, const Safetensors& weights,
 
 bool detects(const Config& config) { return config.phases.back().kind == "detect"; }
 
-void load_weights(const nn::Vit& model, const Safetensors& file, const std::string& source) {
+void load_weights(const nn::Vit& model, const Safetensors& file, const std::string& source,
+                  bool foreign) {
   require_finite(file, source);
   const NamedTensors mine = weights_of(model);
   for (const auto& [name, tensor] : file.tensors)
     usage_require(is_training_head(name) || std::any_of(mine.begin(), mine.end(),
                                                         [&](auto& m) { return m.first == name; }),
                   source, "{} {} is no parameter of this model", name, tensor);
+  const std::vector<nn::Buffer>& buffers = model.parameters().buffers();
   for (const auto& [name, value] : mine) {
     const auto found = file.tensors.find(name);
+    if (foreign && found == file.tensors.end() &&
+        std::any_of(buffers.begin(), buffers.end(),
+                    [&, &own = name](auto& b) { return b.name == own && b.optional; }))
+      continue;
     usage_require(found != file.tensors.end(), source, "{} is missing, expected {}", name, value);
     usage_require(found->second.shape() == value.shape(), source, "{} is {}, expected {}", name,
                   found->second, value);

@@ -19,8 +19,10 @@ bool detects(const Config& config);
 
 // Copies every parameter and buffer from the file. Throws UsageError, naming file, tensor and
 // shapes, if one is missing, of another shape, not finite, or unknown to the model. Heads that only
-// a phase of training uses may be in the file beside the model's own: they are passed over.
-void load_weights(const nn::Vit& model, const Safetensors& file, const std::string& source);
+// a phase of training uses may be in the file beside the model's own: they are passed over. Of a
+// `foreign` file, by another program, optional buffers may be missing.
+void load_weights(const nn::Vit& model, const Safetensors& file, const std::string& source,
+                  bool foreign = false);
 
 // From the phase before: what both models have, by name and shape, but for heads that only a phase
 // of training uses; the rest keeps its start. With

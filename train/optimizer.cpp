@@ -30,7 +30,8 @@ Optimizer::Optimizer(std::vector<nn::Parameter> trained, const TrainConfig& trai
   }
 }
 
-bool Optimizer::step(const std::vector<Tensors>& gradients, double learning_rate) {
+bool Optimizer::step(const std::vector<Tensors>& gradients, double learning_rate,
+                     const std::vector<UpdateRanges>& ranges) {
   const PhaseScope phase(Phase::optimizer);
   const Scope scope("optimizer");
   const double grad_scale = clipping(gradients);
@@ -38,7 +39,8 @@ bool Optimizer::step(const std::vector<Tensors>& gradients, double learning_rate
   ++steps_;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const Tensors mine = gradients_of(gradients, i);
-    if (!mine.empty()) update(i, mine, learning_rate, grad_scale);
+    if (!mine.empty())
+      update(i, mine, learning_rate, grad_scale, ranges.empty() ? UpdateRanges{} : ranges[i]);
   }
   return true;
 }
@@ -52,7 +54,8 @@ double Optimizer::clipping(const std::vector<Tensors>& gradients) const {
   return std::isfinite(norm) ? clip_scale(norm, train_.grad_clip) : norm;
 }
 
-void Optimizer::update(std::size_t i, In gradients, double learning_rate, double grad_scale) {
+void Optimizer::update(std::size_t i, In gradients, double learning_rate, double grad_scale,
+                       const UpdateRanges& ranges) {
   const nn::Parameter& p = trained_[i];
   const double decay = p.decay ? train_.weight_decay : 0;
   if (adamw_) {
@@ -62,7 +65,8 @@ void Optimizer::update(std::size_t i, In gradients, double learning_rate, double
                 .eps = train_.epsilon,
                 .weight_decay = decay,
                 .step = steps_,
-                .grad_scale = grad_scale},
+                .grad_scale = grad_scale,
+                .ranges = ranges},
                p.value, slots_[i].first, slots_[i].second, gradients);
   } else {
     SgdOptions options;
@@ -70,6 +74,7 @@ void Optimizer::update(std::size_t i, In gradients, double learning_rate, double
     options.momentum = train_.momentum;
     options.weight_decay = decay;
     options.grad_scale = grad_scale;
+    options.ranges = ranges;
     sgd_step(options, p.value, slots_[i].first, gradients);
   }
 }

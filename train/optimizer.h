@@ -4,6 +4,7 @@
 
 #include "nn/parameter.h"
 #include "tensor/op.h"
+#include "tensor/ops/optimizer.h"
 #include "train/config.h"
 #include "train/safetensors.h"
 
@@ -15,9 +16,11 @@ class Optimizer {
   Optimizer(std::vector<nn::Parameter> trained, const TrainConfig& train);
 
   // gradients: [worker][trained parameter], summed in this order. A parameter that got no gradient
-  // stays as it is, its moments too. False, and nothing is changed, if the gradient's norm is not
-  // finite (which is known where it is clipped).
-  bool step(const std::vector<Tensors>& gradients, double learning_rate);
+  // stays as it is, its moments too, and so does what is outside its ranges ([trained parameter];
+  // empty: all is inside). False, and nothing is changed, if the gradient's norm is not finite
+  // (which is known where it is clipped).
+  bool step(const std::vector<Tensors>& gradients, double learning_rate,
+            const std::vector<UpdateRanges>& ranges = {});
 
   std::int64_t steps() const { return steps_; }
   // Moments as "adamw.m.NAME", "adamw.v.NAME" or "sgd.momentum.NAME".
@@ -29,7 +32,8 @@ class Optimizer {
     Tensor first, second;  // m and v, or the momentum alone
   };
   double clipping(const std::vector<Tensors>& gradients) const;
-  void update(std::size_t i, In gradients, double learning_rate, double grad_scale);
+  void update(std::size_t i, In gradients, double learning_rate, double grad_scale,
+              const UpdateRanges& ranges);
 
   const std::vector<nn::Parameter> trained_;
   TrainConfig train_;

@@ -71,6 +71,22 @@ Json watts(const std::optional<energy::Watts>& power) {
   return power ? Json(power->value) : Json();
 }
 
+// The sparsity term and what it achieved; null: there was none.
+Json sparsity_summary(const LossConfig& loss, const RunResult& r) {
+  if (loss.sparsity == 0) return {};
+  Json json{{"kind", loss.sparsity_kind},
+            {"weight", loss.sparsity},
+            {"term", nullptr},
+            {"small_weights", nullptr},
+            {"effective_support", nullptr}};
+  if (r.sparsity) json["term"] = *r.sparsity;
+  if (r.spread) {
+    json["small_weights"] = r.spread->small_share;
+    json["effective_support"] = r.spread->effective_support;
+  }
+  return json;
+}
+
 Json summary(const Config& config, const RunResult& r) {
   const auto score = [&](double Scores::*which) {
     return r.scores ? Json((*r.scores).*which) : Json();
@@ -108,7 +124,8 @@ Json summary(const Config& config, const RunResult& r) {
           {"test_images", r.test_images},
           {"trained_parameters", r.trained_parameters},
           {"prediction", forecast_of(r)},
-          {"select", selection_summary(config, r)}};
+          {"select", selection_summary(config, r)},
+          {"sparsity", sparsity_summary(config.loss, r)}};
 }
 
 }  // namespace

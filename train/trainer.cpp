@@ -13,16 +13,25 @@ namespace {
 const CsvRow kColumns{"phase",    "epoch",    "step",     "train_loss",   "test_loss",
                       "accuracy", "micro_f1", "macro_f1", "images_per_s", "tokens_per_image",
                       "flops",    "energy_j", "co2_g",    "seconds"};
+// Behind them, where there is a sparsity term: it without its weight, and what it has achieved.
+const CsvRow kSparsityColumns{"sparsity", "small_weights", "effective_support"};
+
+CsvRow columns_of(const Config& config) {
+  CsvRow columns = kColumns;
+  if (config.loss.sparsity > 0)
+    columns.insert(columns.end(), kSparsityColumns.begin(), kSparsityColumns.end());
+  return columns;
+}
 
 std::int64_t now_ns() { return backend(Device::cpu).timestamp_ns(); }
 
 std::string exact(double value) { return fmt::format("{}", value); }
 
 // The state is read before the log, which must not hold rows that come after it.
-CsvLog open_log(const TrainerOptions& options, const Position& position) {
+CsvLog open_log(const Config& config, const TrainerOptions& options, const Position& position) {
   const std::string path = options.folder + "/metrics.csv";
-  if (!options.resume) return CsvLog::create(path, kColumns);
-  return CsvLog::resume(path, kColumns, static_cast<std::size_t>(position.rows));
+  if (!options.resume) return CsvLog::create(path, columns_of(config));
+  return CsvLog::resume(path, columns_of(config), static_cast<std::size_t>(position.rows));
 }
 
 // A resumed run must stand at a place in its phases, epochs and batches.
@@ -46,9 +55,11 @@ void check_place(const Config& config, const RunState* state, std::int64_t batch
 }
 
 // Nothing where an epoch had no such figure.
-std::optional<double> field_of(const CsvRow& row, std::string_view column) {
-  const auto index = std::find(kColumns.begin(), kColumns.end(), column) - kColumns.begin();
-  const std::string& text = row[static_cast<std::size_t>(index)];
+std::optional<double> field_of(const CsvRow& row, const CsvRow& columns, std::string_view column) {
+  const auto index =
+      static_cast<std::size_t>(std::find(columns.begin(), columns.end(), column) - columns.begin());
+  if (index == columns.size()) return std::nullopt;
+  const std::string& text = row[index];
   if (text.empty()) return std::nullopt;
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -57,18 +68,31 @@ std::optional<double> field_of(const CsvRow& row, std::string_view column) {
 }
 
 std::optional<Scores> scores_of(const CsvRow& row) {
-  const auto accuracy = field_of(row, "accuracy"), micro = field_of(row, "micro_f1"),
-             macro = field_of(row, "macro_f1");
+  const auto accuracy = field_of(row, kColumns, "accuracy"),
+             micro = field_of(row, kColumns, "micro_f1"),
+             macro = field_of(row, kColumns, "macro_f1");
   if (!accuracy || !micro || !macro) return std::nullopt;
   return Scores{*accuracy, *micro, *macro};
+}
+
+void take_sparsity(const CsvRow& row, const CsvRow& columns, RunResult& result) {
+  const auto small = field_of(row, columns, "small_weights"),
+             support = field_of(row, columns, "effective_support");
+  if (const auto term = field_of(row, columns, "sparsity")) result.sparsity = term;
+  if (small && support) result.spread = WeightSpread{*small, *support};
 }
 
 std::string field(const std::optional<double>& value) { return value ? exact(*value) : ""; }
 
 // "loss 0.1  test loss 0.2  accuracy 0.9": what the epoch has of it
-std::string figures(std::optional<double> loss, const EpochReport& report) {
+std::string figures(std::optional<double> loss, std::optional<double> sparsity,
+                    const EpochReport& report) {
   std::string text;
   if (loss) text += fmt::format("  loss {:.4f}", *loss);
+  if (sparsity) text += fmt::format("  sparsity {:.4f}", *sparsity);
+  if (report.spread)
+    text += fmt::format("  small weights {:.1f} %  support {:.1f}",
+                        100 * report.spread->small_share, report.spread->effective_support);
   if (report.test_loss) text += fmt::format("  test loss {:.4f}", *report.test_loss);
   if (report.scores)
     text += fmt::format("  accuracy {:.4f}  macro F1 {:.4f}", report.scores->accuracy,
@@ -90,7 +114,7 @@ Trainer::Trainer(const Config& config, PhaseData data, const TrainerOptions& opt
       options_(options),
       position_(state ? (check_phase(config, *state), state->position) : Position{}),
       phase_(first_phase(state)),
-      log_((check_place(config, state, phase_->batches()), open_log(options, position_))) {
+      log_((check_place(config, state, phase_->batches()), open_log(config, options, position_))) {
   if (state)
     phase_->load_moments(*state);
   else if (options_.init)
@@ -99,8 +123,10 @@ Trainer::Trainer(const Config& config, PhaseData data, const TrainerOptions& opt
   energy_ = std::make_unique<RunEnergy>(
       config.run, RunEnergyOptions{options.folder, options.keep_energy,
                                    position_.energy_before_epoch_uj, options.trace});
-  for (const CsvRow& row : log_.rows())
+  for (const CsvRow& row : log_.rows()) {
     if (const auto scores = scores_of(row)) result_.scores = scores;
+    take_sparsity(row, columns_of(config), result_);
+  }
 }
 
 std::unique_ptr<TrainingPhase> Trainer::first_phase(const RunState* state) {
@@ -199,6 +225,7 @@ bool Trainer::train_epoch(Progress& progress) {
   while (const auto step = phase_->step()) {
     const double elapsed = static_cast<double>(now_ns() - start) * 1e-9;
     position_.epoch_loss += step->loss * static_cast<double>(step->images);
+    position_.epoch_sparsity += step->sparsity * static_cast<double>(step->images);
     position_.epoch_images += step->images;
     position_.epoch_tokens += step->tokens;
     position_.unscored_images += step->unscored_images;
@@ -260,9 +287,10 @@ bool Trainer::finish_epoch(Progress& progress) {
   position_.seconds += evaluating;
   const double seconds = position_.epoch_seconds + evaluating;
   const auto images = static_cast<double>(position_.epoch_images);
-  std::optional<double> loss, rate, tokens;
+  std::optional<double> loss, sparsity, rate, tokens;
   if (images > 0) {
     loss = position_.epoch_loss / images;
+    if (config_.loss.sparsity > 0) sparsity = position_.epoch_sparsity / images;
     rate = images / position_.epoch_seconds;
     tokens = static_cast<double>(position_.epoch_tokens) / images;
   }
@@ -273,13 +301,30 @@ bool Trainer::finish_epoch(Progress& progress) {
   const auto score = [&](double Scores::*which) {
     return report.scores ? exact((*report.scores).*which) : "";
   };
-  log_.append(
-      {phase_config().kind, std::to_string(position_.epoch + 1), std::to_string(phase_->steps()),
-       field(loss), field(report.test_loss), score(&Scores::accuracy), score(&Scores::micro_f1),
-       score(&Scores::macro_f1), field(rate), field(tokens),
-       std::to_string(counter_.flops() - position_.flops_before_epoch),
-       exact(energy::to_joules(used).value), exact(energy_->co2(used).value), exact(seconds)});
-  progress.line(title() + figures(loss, report) +
+  CsvRow row{phase_config().kind,
+             std::to_string(position_.epoch + 1),
+             std::to_string(phase_->steps()),
+             field(loss),
+             field(report.test_loss),
+             score(&Scores::accuracy),
+             score(&Scores::micro_f1),
+             score(&Scores::macro_f1),
+             field(rate),
+             field(tokens),
+             std::to_string(counter_.flops() - position_.flops_before_epoch),
+             exact(energy::to_joules(used).value),
+             exact(energy_->co2(used).value),
+             exact(seconds)};
+  if (config_.loss.sparsity > 0) {
+    const auto spread = [&](double WeightSpread::*which) {
+      return report.spread ? exact((*report.spread).*which) : "";
+    };
+    row.insert(row.end(), {field(sparsity), spread(&WeightSpread::small_share),
+                           spread(&WeightSpread::effective_support)});
+    take_sparsity(row, columns_of(config_), result_);
+  }
+  log_.append(row);
+  progress.line(title() + figures(loss, sparsity, report) +
                 (rate ? fmt::format("  {:.0f} images/s", *rate) : "") +
                 fmt::format("  {}  {}  {:.1f} s", with_prefix(energy::to_joules(used).value, "J"),
                             with_prefix(energy_->co2(used).value, "g CO2"), seconds));
@@ -287,6 +332,7 @@ bool Trainer::finish_epoch(Progress& progress) {
   position_.rows += 1;
   position_.batch = 0;
   position_.epoch_loss = 0;
+  position_.epoch_sparsity = 0;
   position_.epoch_images = 0;
   position_.epoch_tokens = 0;
   position_.epoch_seconds = 0;

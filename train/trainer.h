@@ -26,7 +26,9 @@ enum class RunEnd { finished, interrupted, budget };
 
 struct RunResult {
   RunEnd end = RunEnd::finished;
-  std::optional<Scores> scores;  // of the last evaluation; none: there was none yet
+  std::optional<Scores> scores;        // of the last evaluation; none: there was none yet
+  std::optional<double> sparsity;      // the sparsity term in the last epoch that had one
+  std::optional<WeightSpread> spread;  // ... and how sparse the weights were after it
   Position position;
   std::int64_t steps = 0, test_images = 0;
   std::int64_t trained_parameters = 0;  // in the last phase

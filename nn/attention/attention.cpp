@@ -3,12 +3,18 @@
 #include <cmath>
 #include <numeric>
 
+#include "nn/attention/positions.h"
 #include "tensor/observer.h"
 #include "tensor/ops/binary.h"
+#include "tensor/ops/broadcast.h"
 #include "tensor/ops/reduce.h"
+#include "tensor/ops/unary.h"
 
 namespace hg::nn {
 namespace {
+
+using Gate = AttentionOptions::Gate;
+using Spread = QuadraticOptions::Spread;
 
 // 0 .. n-1, or undefined for the whole sequence.
 Tensor leading_ids(std::int64_t n, std::int64_t tokens) {
@@ -19,48 +25,144 @@ Tensor leading_ids(std::int64_t n, std::int64_t tokens) {
   return ids;
 }
 
+// Positions [B, N] of the chosen tokens [B, N] of sequences with positions ids.
+Tensor positions_of(const Tensor& chosen, const Tensor& ids) {
+  if (!ids.defined()) return chosen;
+  const Tensor positions = Tensor::empty(chosen.shape(), DType::i64);
+  const std::int64_t n = chosen.dim(1), tokens = ids.dim(-1);
+  for (std::int64_t i = 0; i < chosen.numel(); ++i) {
+    const std::int64_t sequence = ids.rank() == 2 ? i / n * tokens : 0;
+    positions.data<std::int64_t>()[i] =
+        ids.data<std::int64_t>()[sequence + chosen.data<std::int64_t>()[i]];
+  }
+  return positions;
+}
+
+Spread spread_for(const Context& context) {
+  if (!context.record) return Spread::none;
+  if (context.record->probe != Spread::none) return context.record->probe;
+  if (context.wants(Sparsity::entropy)) return Spread::entropy;
+  return context.wants(Sparsity::gini) ? Spread::squares : Spread::none;
+}
+
+// mean of H_i / ln N_i over the rows that see more than one key, from entropies [B, H, N]
+Tensor mean_entropy(const Tensor& entropy, std::int64_t keys, bool causal) {
+  if (!causal) return scale(mean_all(entropy), 1 / std::log(static_cast<double>(keys)));
+  const std::int64_t n = entropy.dim(2);
+  const Tensor shares = Tensor::zeros({n}, entropy.dtype());
+  dispatch_float(entropy.dtype(), "attention", [&]<class T>() {
+    for (std::int64_t i = 1; i < n; ++i)
+      shares.data<T>()[i] = static_cast<T>(static_cast<double>(n) / static_cast<double>(n - 1) /
+                                           std::log(static_cast<double>(i + 1)));
+  });
+  return mean_all(mul_leading(entropy, shares));
+}
+
+void record_spread(PassRecord& record, const Tensor& spread, std::int64_t keys, bool causal) {
+  if (record.probe != Spread::none)
+    record.probed.push_back({spread, keys});
+  else if (record.wants_sparsity == Sparsity::gini)
+    record.sparsity.push_back(
+        add(scale(mean_all(spread), -1), Tensor::full({1}, 1, spread.dtype())));
+  else if (keys > 1)
+    record.sparsity.push_back(mean_entropy(spread, keys, causal));
+}
+
 }  // namespace
+
+Tensors CoreInput::parts() const { return apart() ? qkv : split_qkv(qkv[0]); }
 
 Attention::Attention(const Builder& parent, const AttentionOptions& o)
     : options_(o),
       qkv_(parent.child("attn"), "qkv", o.width, 3 * o.inner(), o.qkv_bias),
-      proj_(parent.child("attn"), "proj", o.inner(), o.width) {}
+      proj_(parent.child("attn"), "proj", o.inner(), o.width) {
+  by_head(qkv_.weight(), 0, 3);
+  by_head(qkv_.bias(), 0, 3);
+  by_head(proj_.weight(), 1);
+  if (o.gate == Gate::head)
+    gate_ = std::make_unique<HeadGate>(
+        parent.child("attn"), HeadGate::Options{o.width, o.heads, o.gate_keep, o.gate_per_batch});
+}
+
+const Tensor& Attention::by_head(const Tensor& tensor, int axis, std::int64_t parts) {
+  if (tensor.defined()) by_head_.push_back({tensor, axis, parts});
+  return tensor;
+}
 
 Tensor Attention::operator()(const Tensor& x, const Context& context, const Tensor& ids) const {
   const Scope scope("attn");
   const Tensor positions = ids.defined() ? ids : leading_ids(x.dim(1), options_.tokens);
-  return project_out(mixed(x, context, positions), context);
+  if (gate_) return of_some_heads(x, context, positions);
+  const std::int64_t patches = x.dim(1) - 1;
+  if (options_.gate == Gate::token && kept_of(options_.gate_keep, patches) < patches)
+    return of_some_tokens(x, context, positions);
+  const HeadSet all(options_.heads);
+  return project_out(mixed({x, positions, all}, context), all, context);
 }
 
-Tensor Attention::mix(const Tensor&, const Tensor&, const Context&, const Tensor&) const {
+Tensor Attention::of_some_heads(const Tensor& x, const Context& context, const Tensor& ids) const {
+  const Tensor alpha = gate_->alpha(x, context);
+  const HeadSet heads = gate_->heads(alpha);
+  const Tensor out = mixed({x, ids, heads}, context);
+  return project_out(gate_->weigh(out, alpha, heads), heads, context);
+}
+
+Tensor Attention::of_some_tokens(const Tensor& x, const Context& context, const Tensor& ids) const {
+  CoreInput core{x, ids, HeadSet(options_.heads)};
+  core.asking = asking_tokens(x, options_.gate_keep);
+  core.query_ids = positions_of(core.asking, ids);
+  const Tensor out = project_out(mixed(core, context), core.heads, context);
+  return scatter_add_rows(out, core.asking, x.dim(1));
+}
+
+Tensor Attention::mixed(CoreInput core, const Context& context) const {
+  const std::int64_t width = options_.inner();
+  if (core.apart())
+    core.qkv = {qkv_.part(gather_rows(core.x, core.asking), 0, width),
+                qkv_.part(core.x, width, 2 * width), qkv_.part(core.x, 2 * width, 3 * width)};
+  else
+    core.qkv = {onto_heads(qkv_, core.x, core.heads, 3)};
+  return mix(core, context);
+}
+
+Tensor Attention::mix(const CoreInput&, const Context&) const {
   fail("attention", "\"{}\" has no core of its own", options_.variant);
 }
 
-Tensor Attention::project_out(const Tensor& mixed, const Context& context) const {
-  return context.dropout(proj_(mixed), options_.dropout);
+Tensor Attention::project_out(const Tensor& mixed, const HeadSet& heads,
+                              const Context& context) const {
+  return context.dropout(from_heads(proj_, mixed, heads), options_.dropout);
 }
 
-QuadraticOptions Attention::quadratic(const Context& context, const Tensor& x,
+QuadraticOptions Attention::quadratic(const Context& context, const CoreInput& core,
                                       std::int64_t keys) const {
   QuadraticOptions o;
-  o.heads = options_.heads;
+  o.heads = core.heads.count();
+  o.apart = core.apart();
   if (!context.random || options_.weight_dropout == 0) return o;
   o.dropout = options_.weight_dropout;
   o.key = context.random->key();
-  o.first =
-      context.random->take(static_cast<std::uint64_t>(x.dim(0) * options_.heads * x.dim(1) * keys));
+  o.first = context.random->take(
+      static_cast<std::uint64_t>(core.x.dim(0) * o.heads * core.queries() * keys));
   return o;
+}
+
+bool Attention::wants_spread(const Context& context) const {
+  return spread_for(context) != Spread::none;
 }
 
 Tensor Attention::attend(QuadraticOptions options, In inputs, const Context& context,
                          bool likely) const {
   options.likelihood = likely && context.wants_likelihood();
+  options.spread = spread_for(context);
   const Tensors out = quadratic_attention(options, inputs);
-  if (options.likelihood) {
-    const auto keys = static_cast<double>(options.apart ? inputs[1].dim(1) : inputs[0].dim(1));
-    context.record->likelihood.push_back(
-        add(mean_all(out[1]), Tensor::full({1}, -std::log(keys), out[1].dtype())));
-  }
+  const std::int64_t keys = inputs[options.apart ? 1 : 0].dim(1);
+  if (options.likelihood)
+    context.record->likelihood.push_back(add(
+        mean_all(out[1]), Tensor::full({1}, -std::log(static_cast<double>(keys)), out[1].dtype())));
+  if (options.spread != Spread::none)
+    record_spread(*context.record, out[static_cast<std::size_t>(options.spread_output())], keys,
+                  options.causal);
   if (options.responsibilities) context.record->statistics.push_back({this, {out[2]}});
   return out[0];
 }

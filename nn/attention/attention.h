@@ -4,9 +4,8 @@
 
 #include <memory>
 
-#include "nn/context.h"
+#include "nn/attention/gate.h"
 #include "nn/linear.h"
-#include "tensor/ops/quadratic_attention.h"
 #include "tensor/pair_support.h"
 
 namespace hg::nn {
@@ -16,6 +15,7 @@ struct AttentionOptions {
   enum class PiParam { softmax, clamp };
   enum class Mode { soft, hard_e, soft_e };
   enum class Squeeze { mean, max, mean_pre };
+  enum class Gate { none, head, token, layer };
 
   std::string variant = "softmax";
   std::int64_t width = 0, heads = 1, dim_head = 0;
@@ -24,6 +24,10 @@ struct AttentionOptions {
   double dropout = 0;         // on the projected output
   double weight_dropout = 0;  // on attention weights, where a variant has such
   bool causal = false;        // softmax
+
+  Gate gate = Gate::none;      // selective activation; layer: this one has no attention
+  double gate_keep = 1;        // share of heads, or of patches that ask
+  bool gate_per_batch = true;  // one set of heads for all images, or each image its own
 
   std::int64_t components = 2;  // mgk, mlk
   bool shift_keys = false;
@@ -54,10 +58,24 @@ struct AttentionOptions {
   std::int64_t inner() const { return heads * dim_head; }
 };
 
-class Attention {
+// What a core works on: the tokens, their projections, and the heads at work.
+struct CoreInput {
+  Tensor x;    // [B, M, E], all tokens
+  Tensor ids;  // [M] or [B, M]: their positions, undefined unless x is less than the whole sequence
+  HeadSet heads;
+  Tensor asking{};     // [B, N]: the tokens that have queries, where they are not all
+  Tensor query_ids{};  // ... and their positions
+  Tensors qkv{};       // [B, M, 3 H D], or q [B, N, H D] and k and v [B, M, H D] of all tokens
+
+  bool apart() const { return asking.defined(); }
+  std::int64_t queries() const { return apart() ? asking.dim(1) : x.dim(1); }
+  Tensor positions_of_queries() const { return apart() ? query_ids : ids; }
+  Tensors parts() const;  // q, k and v
+};
+
+class Attention : public Learner {
  public:
   Attention(const Builder& parent, const AttentionOptions& options);
-  virtual ~Attention() = default;
   Attention(const Attention&) = delete;
   Attention& operator=(const Attention&) = delete;
 
@@ -67,35 +85,45 @@ class Attention {
 
   // Before training step `step`: what a variant draws anew from time to time.
   virtual void begin_step(std::int64_t) const {}
-  // After a training step: takes up what its passes recorded, in their order.
-  virtual void learn(const CachedVector<Tensors>&) const {}
 
   const AttentionOptions& options() const { return options_; }
+  const HeadGate* gate() const { return gate_.get(); }  // none without one
+
+  // Tensors that hold all heads side by side (HeadSet::of).
+  struct ByHead {
+    Tensor tensor;
+    int axis;
+    std::int64_t parts;
+  };
+  const std::vector<ByHead>& by_head() const { return by_head_; }
 
  protected:
-  // x [B, N, E] -> [B, N, H D]: projection and core. ids are defined unless x is the whole
-  // sequence.
-  virtual Tensor mixed(const Tensor& x, const Context& context, const Tensor& ids) const {
-    return mix(x, qkv_(x), context, ids);
-  }
-  // The core alone, with the qkv [B, N, 3 H D] of all tokens; a variant has this or its own
-  // mixed().
-  virtual Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
-                     const Tensor& ids) const;
+  // [B, N, H D] of the heads at work: projection and core.
+  virtual Tensor mixed(CoreInput core, const Context& context) const;
+  // The core alone; a variant has this or its own mixed().
+  virtual Tensor mix(const CoreInput& core, const Context& context) const;
 
-  // Options of the quadratic op with this layer's heads and, in training, dropout of the weights of
-  // x's tokens on `keys`.
-  QuadraticOptions quadratic(const Context& context, const Tensor& x, std::int64_t keys) const;
-  // Runs it; where likelihoods are asked for and `likely`, records this layer's.
+  // Options of the quadratic op for this input and, in training, dropout of the weights of its
+  // queries on `keys` keys.
+  QuadraticOptions quadratic(const Context& context, const CoreInput& core,
+                             std::int64_t keys) const;
+  // Runs it; records what is asked for of this layer's weights, likelihoods if it is `likely`.
   Tensor attend(QuadraticOptions options, In inputs, const Context& context, bool likely) const;
+  bool wants_spread(const Context& context) const;
 
-  Tensor project_out(const Tensor& mixed, const Context& context) const;
+  Tensor project_out(const Tensor& mixed, const HeadSet& heads, const Context& context) const;
+  const Tensor& by_head(const Tensor& tensor, int axis = 0, std::int64_t parts = 1);
 
   AttentionOptions options_;
   Linear qkv_;
 
  private:
+  Tensor of_some_heads(const Tensor& x, const Context& context, const Tensor& ids) const;
+  Tensor of_some_tokens(const Tensor& x, const Context& context, const Tensor& ids) const;
+
   Linear proj_;
+  std::unique_ptr<HeadGate> gate_;
+  std::vector<ByHead> by_head_;
 };
 
 // Throws hg::Error naming an unknown variant.
@@ -103,9 +131,14 @@ std::unique_ptr<Attention> make_attention(const Builder& parent, const Attention
 
 // What a variant can do, for those who check configurations; throws as above.
 struct AttentionTraits {
-  bool quadratic = false;   // has weights A of N x N
-  bool weights = false;     // has normalised weights that dropout can act on
-  bool likelihood = false;  // has the MLE term (with Gaussian scores)
+  bool quadratic = false;    // has weights A of N x N
+  bool weights = false;      // has normalised weights that dropout can act on
+  bool likelihood = false;   // has the MLE term (with Gaussian scores)
+  bool spread = false;       // says how its weights on tokens are spread
+  bool priors = false;       // has priors on keys or pairs
+  bool gates = false;        // has gates on tokens of its own
+  bool some_heads = true;    // can leave heads out
+  bool some_queries = true;  // can leave queries out
 };
 AttentionTraits attention_traits(const AttentionOptions& options);
 

@@ -6,13 +6,14 @@
 
 namespace hg::nn {
 
-Tensor CosformerAttention::mix(const Tensor&, const Tensor& qkv, const Context&,
-                               const Tensor& ids) const {
-  const Tensors parts = split_qkv(qkv);
-  const auto features = [&](const Tensor& x) {
-    return cos_features(x, ids, options_.heads, options_.tokens);
+Tensor CosformerAttention::mix(const CoreInput& core, const Context&) const {
+  const Tensors parts = core.parts();
+  const std::int64_t heads = core.heads.count();
+  const auto features = [&](const Tensor& x, const Tensor& ids) {
+    return cos_features(x, ids, heads, options_.tokens);
   };
-  return linear_attention(features(parts[0]), features(parts[1]), parts[2], options_.heads, 1e-6);
+  return linear_attention(features(parts[0], core.positions_of_queries()),
+                          features(parts[1], core.ids), parts[2], heads, 1e-6);
 }
 
 }  // namespace hg::nn

@@ -6,11 +6,11 @@
 
 namespace hg::nn {
 
-Tensor EfficientAttention::mix(const Tensor&, const Tensor& qkv, const Context&,
-                               const Tensor&) const {
-  const Tensors parts = split_qkv(qkv);
-  const Tensor f = without_heads(softmax(with_heads(parts[0], options_.heads)));
-  return linear_attention(f, softmax(parts[1], 1), parts[2], options_.heads);
+Tensor EfficientAttention::mix(const CoreInput& core, const Context&) const {
+  const Tensors parts = core.parts();
+  const std::int64_t heads = core.heads.count();
+  const Tensor f = without_heads(softmax(with_heads(parts[0], heads)));
+  return linear_attention(f, softmax(parts[1], 1), parts[2], heads);
 }
 
 }  // namespace hg::nn

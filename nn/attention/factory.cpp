@@ -40,25 +40,29 @@ struct Variant {
 
 const std::map<std::string, Variant>& variants() {
   using Map = QuadraticOptions::Map;
-  constexpr AttentionTraits kLinear{}, kSmall{.weights = true},
-      kQuadratic{.quadratic = true, .weights = true},
-      kGaussian{.quadratic = true, .weights = true, .likelihood = true};
+  constexpr AttentionTraits kLinear{},
+      kQuadratic{.quadratic = true, .weights = true, .spread = true},
+      kGaussian{.quadratic = true, .weights = true, .likelihood = true, .spread = true},
+      kPrior{.quadratic = true, .weights = true, .spread = true, .priors = true},
+      kPruned{.quadratic = true, .weights = true, .some_heads = false, .some_queries = false},
+      kCompressed{.weights = true, .spread = true},
+      kChannels{.weights = true, .some_queries = false};
   static const std::map<std::string, Variant> all{
       {"softmax", {maker<SoftmaxAttention>(), kQuadratic}},
       {"rbf", {maker<RbfAttention>(), kGaussian}},
       {"mgk", {maker<MgkAttention>(), kGaussian}},
       {"mlk", {maker<MlkAttention>(), kLinear}},
-      {"gmm", {maker<PriorAttention>(PriorAttention::Of::key), kGaussian}},
-      {"fiak", {maker<PriorAttention>(PriorAttention::Of::pair), kGaussian}},
-      {"fiak_pruned", {maker<PrunedAttention>(), kQuadratic}},
+      {"gmm", {maker<PriorAttention>(PriorAttention::Of::key), kPrior}},
+      {"fiak", {maker<PriorAttention>(PriorAttention::Of::pair), kPrior}},
+      {"fiak_pruned", {maker<PrunedAttention>(), kPruned}},
       {"prob", {maker<ProbAttention>(), kGaussian}},
       {"linear_elu", {maker<LinearEluAttention>(), kLinear}},
       {"efficient", {maker<EfficientAttention>(), kLinear}},
       {"kerformer", {maker<KerformerAttention>(), kLinear}},
       {"favor", {maker<FavorAttention>(), kLinear}},
       {"cosformer", {maker<CosformerAttention>(), kLinear}},
-      {"linformer", {maker<LinformerAttention>(), kSmall}},
-      {"xca", {maker<XcaAttention>(), kSmall}},
+      {"linformer", {maker<LinformerAttention>(), kCompressed}},
+      {"xca", {maker<XcaAttention>(), kChannels}},
       {"sparsemax", {maker<SparseAttention>(Map::sparsemax), kQuadratic}},
       {"entmax15", {maker<SparseAttention>(Map::entmax15), kQuadratic}},
       {"ref_gmm", {maker<RefGmmAttention>(), kQuadratic}},
@@ -80,7 +84,12 @@ Made make_attention(const Builder& parent, const AttentionOptions& options) {
 
 AttentionTraits attention_traits(const AttentionOptions& options) {
   AttentionTraits traits = variant_of(options).traits;
-  if (options.variant == "gmm" || options.variant == "fiak") traits.likelihood = options.rbf_score;
+  if (traits.priors) traits.likelihood = options.rbf_score;
+  if (options.variant == "kerformer") traits.gates = options.se;
+  // its key updates see all queries
+  if (options.variant == "prob") traits.some_queries = options.steps == 0;
+  // its priors are learnt from the shares of all heads
+  if (options.variant == "mgk") traits.some_heads = options.mode != AttentionOptions::Mode::soft_e;
   return traits;
 }
 

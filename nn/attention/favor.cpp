@@ -76,14 +76,15 @@ void FavorAttention::draw(std::int64_t index) const {
   }
 }
 
-Tensor FavorAttention::mix(const Tensor&, const Tensor& qkv, const Context&, const Tensor&) const {
+Tensor FavorAttention::mix(const CoreInput& core, const Context&) const {
   using Shift = ops::FavorFeatures::Shift;
-  const Tensors parts = split_qkv(qkv);
+  const Tensors parts = core.parts();
+  const std::int64_t heads = core.heads.count();
   const auto features = [&](const Tensor& x, Shift shift) {
-    return favor_features(x, matmul(with_heads(x, options_.heads), transpose(omega_)), shift);
+    return favor_features(x, matmul(with_heads(x, heads), transpose(omega_)), shift);
   };
   return linear_attention(features(parts[0], Shift::token), features(parts[1], Shift::sequence),
-                          parts[2], options_.heads, 1e-12);
+                          parts[2], heads, 1e-12);
 }
 
 }  // namespace hg::nn

@@ -13,8 +13,7 @@ class FavorAttention final : public Attention {
   const Tensor& omega() const { return omega_; }
 
  private:
-  Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
-             const Tensor& ids) const override;
+  Tensor mix(const CoreInput& core, const Context& context) const override;
   void draw(std::int64_t index) const;
 
   std::uint64_t seed_;

@@ -43,15 +43,18 @@ KerformerAttention::KerformerAttention(const Builder& parent, const AttentionOpt
   bias2_ = fc2.make("bias", {o.tokens}, Init::constant(0));
 }
 
-Tensor KerformerAttention::mix(const Tensor&, const Tensor& qkv, const Context&,
-                               const Tensor& ids) const {
-  const Tensors parts = split_qkv(qkv);
+Tensor KerformerAttention::mix(const CoreInput& core, const Context& context) const {
+  const Tensors parts = core.parts();
+  const std::int64_t heads = core.heads.count();
   const Tensor queries = sigmoid(clamp(parts[0], kLowestQuery, std::numeric_limits<float>::max()));
-  const Tensor raw = with_heads(parts[1], options_.heads);
-  Tensor keys =
-      options_.feature_axis ? softmax(raw) : with_heads(softmax(parts[1], 1), options_.heads);
-  if (weight1_.defined()) keys = scale_axes(keys, gates(raw, keys, ids), 0);
-  return linear_attention(queries, without_heads(keys), parts[2], options_.heads, kFloor);
+  const Tensor raw = with_heads(parts[1], heads);
+  Tensor keys = options_.feature_axis ? softmax(raw) : with_heads(softmax(parts[1], 1), heads);
+  if (weight1_.defined()) {
+    const Tensor on_tokens = gates(raw, keys, core.ids);
+    if (context.wants(Sparsity::gate_l1)) context.record->sparsity.push_back(mean_all(on_tokens));
+    keys = scale_axes(keys, on_tokens, 0);
+  }
+  return linear_attention(queries, without_heads(keys), parts[2], heads, kFloor);
 }
 
 // Weights stand on the left of products, where they are read in place: they are N x N / reduction,

@@ -11,8 +11,7 @@ class KerformerAttention final : public Attention {
   KerformerAttention(const Builder& parent, const AttentionOptions& options);
 
  private:
-  Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
-             const Tensor& ids) const override;
+  Tensor mix(const CoreInput& core, const Context& context) const override;
   // SE-K gates [B, N, H] of raw keys and of their softmax, both [B, N, H, D].
   Tensor gates(const Tensor& keys, const Tensor& softmaxed, const Tensor& ids) const;
 

@@ -6,10 +6,9 @@
 
 namespace hg::nn {
 
-Tensor LinearEluAttention::mix(const Tensor&, const Tensor& qkv, const Context&,
-                               const Tensor&) const {
-  const Tensors parts = split_qkv(qkv);
-  return linear_attention(elu1(parts[0]), elu1(parts[1]), parts[2], options_.heads, 1e-6);
+Tensor LinearEluAttention::mix(const CoreInput& core, const Context&) const {
+  const Tensors parts = core.parts();
+  return linear_attention(elu1(parts[0]), elu1(parts[1]), parts[2], core.heads.count(), 1e-6);
 }
 
 }  // namespace hg::nn

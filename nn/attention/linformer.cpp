@@ -24,13 +24,12 @@ Tensor LinformerAttention::compress(const Tensor& x, const Tensor& projection,
   return permute(matmul(transpose(x), columns), {0, 2, 1});
 }
 
-Tensor LinformerAttention::mix(const Tensor& x, const Tensor& qkv, const Context& context,
-                               const Tensor& ids) const {
-  const Tensors parts = split_qkv(qkv);
-  QuadraticOptions o = quadratic(context, x, options_.rows);
+Tensor LinformerAttention::mix(const CoreInput& core, const Context& context) const {
+  const Tensors parts = core.parts();
+  QuadraticOptions o = quadratic(context, core, options_.rows);
   o.apart = true;
-  const Tensors inputs{parts[0], compress(parts[1], proj_k_, ids),
-                       compress(parts[2], proj_v_, ids)};
+  const Tensors inputs{parts[0], compress(parts[1], proj_k_, core.ids),
+                       compress(parts[2], proj_v_, core.ids)};
   return attend(o, inputs, context, false);
 }
 

@@ -11,8 +11,7 @@ class LinformerAttention final : public Attention {
   LinformerAttention(const Builder& parent, const AttentionOptions& options);
 
  private:
-  Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
-             const Tensor& ids) const override;
+  Tensor mix(const CoreInput& core, const Context& context) const override;
   Tensor compress(const Tensor& x, const Tensor& projection, const Tensor& ids) const;
 
   Tensor proj_k_, proj_v_;

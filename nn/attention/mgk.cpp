@@ -13,36 +13,38 @@ namespace hg::nn {
 using Mode = AttentionOptions::Mode;
 
 MgkAttention::MgkAttention(const Builder& parent, const AttentionOptions& o)
-    : Attention(parent, o), keys_(parent.child("attn"), o) {}
+    : Attention(parent, o), keys_(parent.child("attn"), o) {
+  for (const ByHead& t : keys_.by_head()) by_head(t.tensor, t.axis, t.parts);
+}
 
-Tensor MgkAttention::mix(const Tensor& x, const Tensor& qkv, const Context& context,
-                         const Tensor& ids) const {
-  QuadraticOptions o = quadratic(context, x, x.dim(1));
+Tensor MgkAttention::mix(const CoreInput& core, const Context& context) const {
+  QuadraticOptions o = quadratic(context, core, core.x.dim(1));
   o.score = QuadraticOptions::Score::rbf;
   o.norm_const = options_.norm_const;
   for (std::size_t r = 0; r < options_.sigma2_scale.size(); ++r)
     o.variance[r] = options_.sigma2_scale[r] * std::sqrt(static_cast<double>(options_.dim_head));
-  Tensors inputs{qkv};
-  for (const Tensor& key : keys_.extra(x, qkv)) inputs.push_back(key);
-  o.extra_keys = static_cast<int>(inputs.size()) - 1;
+  Tensors inputs = core.qkv;
+  for (const Tensor& key : keys_.extra(core)) inputs.push_back(key);
+  o.extra_keys = static_cast<int>(inputs.size() - core.qkv.size());
   if (options_.mode == Mode::hard_e) {
     o.map = QuadraticOptions::Map::best;
     return attend(o, inputs, context, true);
   }
   o.prior = QuadraticOptions::Prior::plain;
-  inputs.push_back(keys_.priors());
-  o.ids = ids.defined() && options_.pi_shape == AttentionOptions::PiShape::head_pos;
-  if (o.ids) inputs.push_back(ids);
+  inputs.push_back(keys_.priors(core.heads));
+  o.ids = core.ids.defined() && options_.pi_shape == AttentionOptions::PiShape::head_pos;
+  if (o.ids) inputs.push_back(core.ids);
   o.responsibilities = options_.mode == Mode::soft_e && context.record;
   const Tensor mixed = attend(o, inputs, context, true);
   if (o.responsibilities) {
     Tensors& values = context.record->statistics.back().values;
-    values = by_position(values[0], ids);
+    values = by_position(values[0], core.ids, core.queries());
   }
   return mixed;
 }
 
-Tensors MgkAttention::by_position(const Tensor& responsibilities, const Tensor& ids) const {
+Tensors MgkAttention::by_position(const Tensor& responsibilities, const Tensor& ids,
+                                  std::int64_t queries) const {
   const std::int64_t batch = responsibilities.dim(0), n = responsibilities.dim(2);
   const Tensor by_token =  // [B, N, H M]
       reshape(permute(responsibilities, {0, 2, 1, 3}), {batch, n, -1});
@@ -51,7 +53,7 @@ Tensors MgkAttention::by_position(const Tensor& responsibilities, const Tensor& 
   const bool per_image = ids.defined() && ids.rank() == 2;
   for (std::int64_t i = 0; i < (per_image ? batch * n : n); ++i)
     count[ids.defined() ? ids.data<std::int64_t>()[i] : i] +=
-        static_cast<float>(per_image ? n : batch * n);
+        static_cast<float>(per_image ? queries : batch * queries);
   if (!ids.defined()) return {sum(by_token, 0), counts};
   const ops::ScatterAddRows scatter(options_.tokens, ops::ScatterAddRows::Form::table);
   return {run_one(scatter, {per_image ? by_token : sum(by_token, 0), ids}), counts};

@@ -13,10 +13,10 @@ class MgkAttention final : public Attention {
   void learn(const CachedVector<Tensors>& passes) const override;
 
  private:
-  Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
-             const Tensor& ids) const override;
+  Tensor mix(const CoreInput& core, const Context& context) const override;
   // Sums of responsibilities and how many pairs are in them, by position: [T, H M], [T].
-  Tensors by_position(const Tensor& responsibilities, const Tensor& ids) const;
+  Tensors by_position(const Tensor& responsibilities, const Tensor& ids,
+                      std::int64_t queries) const;
 
   MixtureKeys keys_;
 };

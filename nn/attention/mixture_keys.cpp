@@ -40,22 +40,34 @@ MixtureKeys::MixtureKeys(const Builder& attention, const AttentionOptions& o) : 
                     false);
 }
 
-Tensors MixtureKeys::extra(const Tensor& x, const Tensor& qkv) const {
+Tensors MixtureKeys::extra(const CoreInput& core) const {
   Tensors keys;
-  for (const Linear& projection : projections_) keys.push_back(projection(x));
+  for (const Linear& projection : projections_)
+    keys.push_back(onto_heads(projection, core.x, core.heads));
   if (!shift_.defined()) return keys;
-  const Tensor first = split_qkv(qkv)[1];
-  for (std::int64_t r = 0; r < shift_.dim(0); ++r)
-    keys.push_back(add_leading(first, reshape(slice(shift_, r, r + 1), {options_.inner()})));
+  const Tensor first = core.parts()[1], shifts = core.heads.of(shift_, 1);
+  for (std::int64_t r = 0; r < shifts.dim(0); ++r)
+    keys.push_back(add_leading(first, reshape(slice(shifts, r, r + 1), {first.dim(2)})));
   return keys;
 }
 
-Tensor MixtureKeys::priors() const {
+std::vector<Attention::ByHead> MixtureKeys::by_head() const {
+  std::vector<Attention::ByHead> all;
+  for (const Linear& projection : projections_) {
+    all.push_back({projection.weight(), 0, 1});
+    all.push_back({projection.bias(), 0, 1});
+  }
+  all.push_back({shift_, 1, 1});
+  if (options_.pi_shape != PiShape::layer) all.push_back({pi_, 0, 1});
+  return all;
+}
+
+Tensor MixtureKeys::priors(const HeadSet& heads) const {
   const AttentionOptions& o = options_;
-  Tensor p = pi_;
+  Tensor p = o.pi_shape == PiShape::layer ? pi_ : heads.of(pi_);
   if (o.mode != AttentionOptions::Mode::soft_e)
-    p = o.pi_param == AttentionOptions::PiParam::softmax ? softmax(pi_) : clamp(pi_, 0, 1);
-  return reshape(p, {o.pi_shape == PiShape::layer ? 1 : o.heads, 1,
+    p = o.pi_param == AttentionOptions::PiParam::softmax ? softmax(p) : clamp(p, 0, 1);
+  return reshape(p, {o.pi_shape == PiShape::layer ? 1 : heads.count(), 1,
                      o.pi_shape == PiShape::head_pos ? o.tokens : 1, o.components});
 }
 

@@ -10,10 +10,11 @@ class MixtureKeys {
  public:
   MixtureKeys(const Builder& attention, const AttentionOptions& options);
 
-  // Keys 2 .. M, each [B, N, H D], of x or of the first key in its qkv.
-  Tensors extra(const Tensor& x, const Tensor& qkv) const;
+  // Keys 2 .. M, each [B, N, H D], of all tokens or of their first keys.
+  Tensors extra(const CoreInput& core) const;
   // The priors [1 or H, 1, 1 or T, M]: softmaxed, clamped, or, with mode soft_e, as they are.
-  Tensor priors() const;
+  Tensor priors(const HeadSet& heads) const;
+  std::vector<Attention::ByHead> by_head() const;
   const Tensor& pi() const { return pi_; }
 
  private:

@@ -15,10 +15,12 @@ namespace hg::nn {
 using PiShape = AttentionOptions::PiShape;
 
 MlkAttention::MlkAttention(const Builder& parent, const AttentionOptions& o)
-    : Attention(parent, o), keys_(parent.child("attn"), o) {}
+    : Attention(parent, o), keys_(parent.child("attn"), o) {
+  for (const ByHead& t : keys_.by_head()) by_head(t.tensor, t.axis, t.parts);
+}
 
 Tensor MlkAttention::features(const Tensor& x) const {
-  const Tensor f = elu1(with_heads(x, options_.heads));
+  const Tensor f = elu1(with_heads(x, x.dim(2) / options_.dim_head));
   if (!options_.feature_norm) return f;
   // all features of a token may underflow to 0
   const Tensor sums = clamp(sum(f, 3), 1e-12, std::numeric_limits<float>::max());
@@ -32,29 +34,28 @@ Tensor MlkAttention::weighed(const Tensor& x, const Tensor& priors, std::int64_t
     case PiShape::layer:
       return reshape(scale_axes(reshape(x, {1, -1}), reshape(mine, {1}), 0), x.shape());
     case PiShape::head:
-      return scale_axes(x, reshape(mine, {options_.heads}), 2);
+      return scale_axes(x, reshape(mine, {x.dim(2)}), 2);
     case PiShape::head_pos: {
-      const Tensor at = rows_at(reshape(mine, {options_.tokens, options_.heads}), ids);
+      const Tensor at = rows_at(reshape(mine, {options_.tokens, x.dim(2)}), ids);
       return scale_axes(x, at, at.rank() == 3 ? 0 : 1);
     }
   }
   return {};
 }
 
-Tensor MlkAttention::mix(const Tensor& x, const Tensor& qkv, const Context&,
-                         const Tensor& ids) const {
-  const Tensors parts = split_qkv(qkv);
+Tensor MlkAttention::mix(const CoreInput& core, const Context&) const {
+  const Tensors parts = core.parts();
   Tensors keys{parts[1]};
-  for (const Tensor& key : keys_.extra(x, qkv)) keys.push_back(key);
-  const Tensor p = keys_.priors();  // [1 or H, 1, 1 or T, M]
+  for (const Tensor& key : keys_.extra(core)) keys.push_back(key);
+  const Tensor p = keys_.priors(core.heads);  // [1 or H, 1, 1 or T, M]
   const Tensor priors = permute(reshape(p, {p.dim(0), p.dim(2), p.dim(3)}), {2, 1, 0});
   Tensor mixture;
   for (std::size_t r = 0; r < keys.size(); ++r) {
-    const Tensor part = weighed(features(keys[r]), priors, static_cast<std::int64_t>(r), ids);
+    const Tensor part = weighed(features(keys[r]), priors, static_cast<std::int64_t>(r), core.ids);
     mixture = r == 0 ? part : add(mixture, part);
   }
   return linear_attention(without_heads(features(parts[0])), without_heads(mixture), parts[2],
-                          options_.heads, 1e-6);
+                          core.heads.count(), 1e-6);
 }
 
 }  // namespace hg::nn

@@ -10,8 +10,7 @@ class MlkAttention final : public Attention {
   MlkAttention(const Builder& parent, const AttentionOptions& options);
 
  private:
-  Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
-             const Tensor& ids) const override;
+  Tensor mix(const CoreInput& core, const Context& context) const override;
   Tensor features(const Tensor& x) const;  // [B, N, H, D]
   // x times its component's priors, which `priors` [M, 1 or T, 1 or H] holds.
   Tensor weighed(const Tensor& x, const Tensor& priors, std::int64_t component,

@@ -2,10 +2,28 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "tensor/ops/binary.h"
+#include "tensor/ops/reduce.h"
+#include "tensor/ops/unary.h"
 #include "tensor/ops/view.h"
 
 namespace hg::nn {
+namespace {
+
+// mean over rows p of (|p|_1 / |p|_2 - 1) / (sqrt(N) - 1): 1 for equal elements, 0 for a single
+// one; a row of zeros is taken for one.
+Tensor hoyer(const Tensor& p) {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  const Tensor rows = reshape(p, {-1, p.dim(-1)});
+  const Tensor norm = sqrt(clamp(sum(square(rows), 1), 1e-30, kLargest));
+  const Tensor ratio = clamp(div(sum(rows, 1), norm), 1, kLargest);
+  const Tensor over = add(mean_all(ratio), Tensor::full({1}, -1, p.dtype()));
+  return scale(over, 1 / (std::sqrt(static_cast<double>(p.dim(-1))) - 1));
+}
+
+}  // namespace
 
 // Any constant start is softmax; its size sets how fast ln pi moves.
 PriorAttention::PriorAttention(const Builder& parent, const AttentionOptions& o, Of of)
@@ -15,18 +33,29 @@ PriorAttention::PriorAttention(const Builder& parent, const AttentionOptions& o,
   pi_ = of == Of::key ? self.make("pi", {o.heads, o.tokens}, Init::constant(1 / n), false)
                       : self.make("pi", {o.heads, o.tokens, o.tokens},
                                   Init::constant(1 / std::sqrt(n)), false);
+  by_head(pi_);
 }
 
-Tensor PriorAttention::mix(const Tensor& x, const Tensor& qkv, const Context& context,
-                           const Tensor& ids) const {
-  QuadraticOptions o = quadratic(context, x, x.dim(1));
+Tensor PriorAttention::mix(const CoreInput& core, const Context& context) const {
+  QuadraticOptions o = quadratic(context, core, core.x.dim(1));
+  const Tensor pi = core.heads.of(pi_);
+  record_sparsity(pi, context);
   o.prior = QuadraticOptions::Prior::clipped;
   if (options_.rbf_score) o.score = QuadraticOptions::Score::rbf;
   const std::int64_t queries = of_ == Of::key ? 1 : options_.tokens;
-  Tensors inputs{qkv, reshape(pi_, {options_.heads, queries, options_.tokens, 1})};
-  o.ids = ids.defined();
-  if (o.ids) inputs.push_back(ids);
+  Tensors inputs = core.qkv;
+  inputs.push_back(reshape(pi, {o.heads, queries, options_.tokens, 1}));
+  o.ids = core.ids.defined();
+  if (o.ids) inputs.push_back(core.ids);
+  o.query_ids = core.apart() && of_ == Of::pair;
+  if (o.query_ids) inputs.push_back(core.query_ids);
   return attend(o, inputs, context, options_.rbf_score);
+}
+
+void PriorAttention::record_sparsity(const Tensor& pi, const Context& context) const {
+  if (context.wants(Sparsity::l1_pi)) context.record->sparsity.push_back(mean_all(abs(pi)));
+  if (context.wants(Sparsity::hoyer) && options_.tokens > 1)
+    context.record->sparsity.push_back(hoyer(clamp(abs(pi), 0, 1)));
 }
 
 std::int64_t PriorAttention::empty_rows() const {

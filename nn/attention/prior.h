@@ -16,8 +16,9 @@ class PriorAttention final : public Attention {
   std::int64_t empty_rows() const;
 
  private:
-  Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
-             const Tensor& ids) const override;
+  Tensor mix(const CoreInput& core, const Context& context) const override;
+
+  void record_sparsity(const Tensor& pi, const Context& context) const;
 
   Of of_;
   Tensor pi_;

@@ -4,17 +4,16 @@
 
 namespace hg::nn {
 
-Tensor ProbAttention::mix(const Tensor& x, const Tensor& qkv, const Context& context,
-                          const Tensor&) const {
-  const KeyUpdateOptions step{.heads = options_.heads,
+Tensor ProbAttention::mix(const CoreInput& core, const Context& context) const {
+  const KeyUpdateOptions step{.heads = core.heads.count(),
                               .theta = options_.theta,
                               .dot_scores = options_.magnitude_prior,
                               .stop_gradient = options_.stop_grad_em};
   Tensor keys;
-  for (std::int64_t t = 0; t < options_.steps; ++t) keys = key_update(step, qkv, keys);
-  QuadraticOptions o = quadratic(context, x, x.dim(1));
+  for (std::int64_t t = 0; t < options_.steps; ++t) keys = key_update(step, core.qkv[0], keys);
+  QuadraticOptions o = quadratic(context, core, core.x.dim(1));
   o.score = options_.magnitude_prior ? QuadraticOptions::Score::dot : QuadraticOptions::Score::rbf;
-  Tensors inputs{qkv};
+  Tensors inputs = core.qkv;
   if (keys.defined()) {
     inputs.push_back(keys);
     o.extra_keys = 1;

@@ -34,9 +34,10 @@ Supports PrunedAttention::supports_of(const Tensor& ids) const {
   return all;
 }
 
-Tensor PrunedAttention::mixed(const Tensor& x, const Context& context, const Tensor& ids) const {
+Tensor PrunedAttention::mixed(CoreInput core, const Context& context) const {
+  const Tensor& x = core.x;
   SparseAttentionOptions o;
-  o.supports = supports_of(ids);
+  o.supports = supports_of(core.ids);
   o.rbf = options_.rbf_score;
   Tensors qkv;
   {

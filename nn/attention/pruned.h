@@ -13,7 +13,7 @@ class PrunedAttention final : public Attention {
   const PairSupport& support() const { return *support_; }
 
  private:
-  Tensor mixed(const Tensor& x, const Context& context, const Tensor& ids) const override;
+  Tensor mixed(CoreInput core, const Context& context) const override;
   Supports supports_of(const Tensor& ids) const;
 
   std::shared_ptr<const PairSupport> support_;

@@ -2,11 +2,10 @@
 
 namespace hg::nn {
 
-Tensor RbfAttention::mix(const Tensor& x, const Tensor& qkv, const Context& context,
-                         const Tensor&) const {
-  QuadraticOptions o = quadratic(context, x, x.dim(1));
+Tensor RbfAttention::mix(const CoreInput& core, const Context& context) const {
+  QuadraticOptions o = quadratic(context, core, core.x.dim(1));
   o.score = QuadraticOptions::Score::rbf;
-  return attend(o, {&qkv, 1}, context, true);
+  return attend(o, core.qkv, context, true);
 }
 
 }  // namespace hg::nn

@@ -10,8 +10,7 @@ class RbfAttention final : public Attention {
   using Attention::Attention;
 
  private:
-  Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
-             const Tensor& ids) const override;
+  Tensor mix(const CoreInput& core, const Context& context) const override;
 };
 
 }  // namespace hg::nn

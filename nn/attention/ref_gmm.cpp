@@ -37,10 +37,9 @@ RefGmmAttention::RefGmmAttention(const Builder& parent, const AttentionOptions& 
   require(o.heads >= 2, "ref_gmm", "a variance over {} heads", o.heads);
 }
 
-Tensor RefGmmAttention::mix(const Tensor& x, const Tensor& qkv, const Context& context,
-                            const Tensor&) const {
-  const Tensor mixed = attend(quadratic(context, x, x.dim(1)), {&qkv, 1}, context, false);
-  const Tensor p = permute(with_heads(mixed, options_.heads), {2, 0, 1, 3});  // [H, B, N, D]
+Tensor RefGmmAttention::mix(const CoreInput& core, const Context& context) const {
+  const Tensor mixed = attend(quadratic(context, core, core.x.dim(1)), core.qkv, context, false);
+  const Tensor p = permute(with_heads(mixed, core.heads.count()), {2, 0, 1, 3});  // [H, B, N, D]
   return without_heads(permute(scale_axes(p, log_density(p), 0), {1, 2, 0, 3}));
 }
 

@@ -12,8 +12,7 @@ class RefGmmAttention final : public Attention {
   RefGmmAttention(const Builder& parent, const AttentionOptions& options);
 
  private:
-  Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
-             const Tensor& ids) const override;
+  Tensor mix(const CoreInput& core, const Context& context) const override;
 };
 
 }  // namespace hg::nn

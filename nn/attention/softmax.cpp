@@ -5,12 +5,12 @@
 
 namespace hg::nn {
 
-Tensor SoftmaxAttention::mix(const Tensor& x, const Tensor& qkv, const Context& context,
-                             const Tensor&) const {
-  QuadraticOptions o = quadratic(context, x, x.dim(1));
-  if (o.dropout == 0 && !options_.causal) return attention(qkv, options_.heads);
+Tensor SoftmaxAttention::mix(const CoreInput& core, const Context& context) const {
+  QuadraticOptions o = quadratic(context, core, core.x.dim(1));
+  if (o.dropout == 0 && !options_.causal && !o.apart && !wants_spread(context))
+    return attention(core.qkv[0], o.heads);
   o.causal = options_.causal;
-  return attend(o, {&qkv, 1}, context, false);
+  return attend(o, core.qkv, context, false);
 }
 
 Tensor SoftmaxAttention::cross(const Tensor& x, const Tensor& memory,
@@ -21,9 +21,10 @@ Tensor SoftmaxAttention::cross(const Tensor& x, const Tensor& memory,
   const Tensor q = qkv_.part(x, 0, width);
   const Tensors qkv{q, qkv_.part(memory, width, 2 * width),
                     qkv_.part(memory, 2 * width, 3 * width)};
-  QuadraticOptions o = quadratic(context, x, memory.dim(1));
+  const HeadSet heads(options_.heads);
+  QuadraticOptions o = quadratic(context, {x, {}, heads}, memory.dim(1));
   o.apart = true;
-  return project_out(attend(o, qkv, context, false), context);
+  return project_out(attend(o, qkv, context, false), heads, context);
 }
 
 }  // namespace hg::nn

@@ -12,8 +12,7 @@ class SoftmaxAttention final : public Attention {
   Tensor cross(const Tensor& x, const Tensor& memory, const Context& context) const;
 
  private:
-  Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
-             const Tensor& ids) const override;
+  Tensor mix(const CoreInput& core, const Context& context) const override;
 };
 
 }  // namespace hg::nn

@@ -2,11 +2,10 @@
 
 namespace hg::nn {
 
-Tensor SparseAttention::mix(const Tensor& x, const Tensor& qkv, const Context& context,
-                            const Tensor&) const {
-  QuadraticOptions o = quadratic(context, x, x.dim(1));
+Tensor SparseAttention::mix(const CoreInput& core, const Context& context) const {
+  QuadraticOptions o = quadratic(context, core, core.x.dim(1));
   o.map = map_;
-  return attend(o, {&qkv, 1}, context, false);
+  return attend(o, core.qkv, context, false);
 }
 
 }  // namespace hg::nn

@@ -11,8 +11,7 @@ class SparseAttention final : public Attention {
       : Attention(parent, options), map_(map) {}
 
  private:
-  Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
-             const Tensor& ids) const override;
+  Tensor mix(const CoreInput& core, const Context& context) const override;
 
   QuadraticOptions::Map map_;
 };

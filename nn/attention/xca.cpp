@@ -12,21 +12,20 @@ namespace hg::nn {
 XcaAttention::XcaAttention(const Builder& parent, const AttentionOptions& o)
     : Attention(parent, o) {
   Builder self = parent.child("attn");
-  temperature_ = self.make("temperature", {o.heads}, Init::constant(1), false);
+  temperature_ = by_head(self.make("temperature", {o.heads}, Init::constant(1), false));
 }
 
-Tensor XcaAttention::mix(const Tensor&, const Tensor& qkv, const Context& context,
-                         const Tensor&) const {
-  const std::int64_t batch = qkv.dim(0), n = qkv.dim(1);
+Tensor XcaAttention::mix(const CoreInput& core, const Context& context) const {
+  const std::int64_t batch = core.x.dim(0), n = core.x.dim(1), heads = core.heads.count();
   // [3, B, H, D, N]: channels as rows
   const Tensor channels =
-      permute(reshape(qkv, {batch, n, 3, options_.heads, options_.dim_head}), {2, 0, 3, 4, 1});
+      permute(reshape(core.qkv[0], {batch, n, 3, heads, options_.dim_head}), {2, 0, 3, 4, 1});
   const auto part = [&](std::int64_t which) {
-    return reshape(slice(channels, which, which + 1),
-                   {batch, options_.heads, options_.dim_head, n});
+    return reshape(slice(channels, which, which + 1), {batch, heads, options_.dim_head, n});
   };
   const Tensor q = l2_normalize(part(0)), k = l2_normalize(part(1));
-  const Tensor logits = scale_axes(matmul(q, transpose(k)), temperature_, 1);  // [B, H, D, D]
+  const Tensor logits =
+      scale_axes(matmul(q, transpose(k)), core.heads.of(temperature_), 1);  // [B, H, D, D]
   const Tensor weights = context.dropout(softmax(logits), options_.weight_dropout);
   return reshape(permute(matmul(weights, part(2)), {0, 3, 1, 2}), {batch, n, -1});
 }

@@ -10,8 +10,7 @@ class XcaAttention final : public Attention {
   XcaAttention(const Builder& parent, const AttentionOptions& options);
 
  private:
-  Tensor mix(const Tensor& x, const Tensor& qkv, const Context& context,
-             const Tensor& ids) const override;
+  Tensor mix(const CoreInput& core, const Context& context) const override;
 
   Tensor temperature_;  // [H]
 };

@@ -77,6 +77,12 @@ inline std::vector<AttentionOptions> all_variants() {
   return all;
 }
 
+// Keys that a token has in the input of a Layer.
+inline std::int64_t keys_of(const AttentionOptions& o) {
+  const bool mixture = o.variant == "mgk" || o.variant == "mlk";
+  return mixture && !o.shift_keys ? o.components : 1;
+}
+
 class Layer {
  public:
   // Sizes are of one head's core; `keys` is the number of keys a token has in the input.

@@ -24,9 +24,6 @@ std::vector<O> positional() {
   }
   return all;
 }
-std::int64_t keys_of(const O& o) {
-  return (o.variant == "mgk" || o.variant == "mlk") && !o.shift_keys ? o.components : 1;
-}
 
 Tensor as_tensor(const Shape& shape, const std::vector<std::int64_t>& ids) {
   return Tensor::of<std::int64_t>(shape, ids);

@@ -73,7 +73,7 @@ TEST_CASE("soft_e learns the priors of appendix B") {
   nn::PassRecord record;
   layer(inputs(2), {}, {nullptr, &record});
   REQUIRE(record.statistics.size() == 1);
-  CHECK(record.statistics[0].layer == layer.attention.get());
+  CHECK(record.statistics[0].learner == layer.attention.get());
   layer.attention->learn({record.statistics[0].values});
   CHECK(difference(layer.value("pi"), Values{.386826, 1 - .386826, .271842, 1 - .271842, .745144,
                                              1 - .745144}) < kTolerance);

@@ -37,6 +37,13 @@ std::vector<Variant> variants() {
     return tensors;
   };
   return {{"softmax", {"attention.dropout=0.1"}, {}},
+          {"softmax",
+           {"attention.gate=head", "attention.gate_keep=0.5", "loss.gate_budget=0.1"},
+           {{"gate.weight", {2, 16}}, {"gate.bias", {2}}, {"gate.mean", {2}}}},
+          {"fiak",
+           {"attention.gate=token", "attention.gate_keep=0.5", "loss.sparsity=0.1",
+            "loss.sparsity_kind=hoyer"},
+           {{"pi", {2, 17, 17}}}},
           {"rbf", {"loss.mle=0.01"}, {}},
           {"mgk", {}, with({{"pi", {2, 2}}})},
           {"mgk",
@@ -113,7 +120,7 @@ TEST_CASE("every variant trains and saves its tensors and gives gradients of its
     for (const auto& [name, tensor] : weights.tensors) {
       INFO(name);
       const bool buffer =
-          name.ends_with("omega") ||
+          name.ends_with("omega") || name.ends_with("gate.mean") ||
           (name.ends_with("pi") && v.options.size() > 0 && v.options[0] == "attention.mode=soft_e");
       REQUIRE(out.tensors.contains("grad." + name) == !buffer);
       if (!buffer) CHECK(out.tensors.at("grad." + name).shape() == tensor.shape());
@@ -126,7 +133,8 @@ TEST_CASE("every variant trains and saves its tensors and gives gradients of its
 TEST_CASE("an interrupted run goes on with its drawn and learnt buffers bit for bit") {
   for (const Settings& variant :
        {Settings{"model.attention=favor", "attention.redraw=3"},
-        Settings{"model.attention=mgk", "attention.mode=soft_e", "attention.pi_shape=head_pos"}}) {
+        Settings{"model.attention=mgk", "attention.mode=soft_e", "attention.pi_shape=head_pos"},
+        Settings{"attention.gate=head", "attention.gate_keep=0.5", "loss.sparsity=0.1"}}) {
     INFO(variant[0]);
     const TempFolder folder;
     const Arguments longer = set(variant) +

@@ -120,7 +120,7 @@ int forward_command(const ForwardOptions& options) {
   const Safetensors weights = read_safetensors(options.weights);
   const nn::Vit model(vit_options(config, weights, options.weights),
                       static_cast<std::uint64_t>(config.run.seed));
-  load_weights(model, weights, options.weights);
+  load_weights(model, weights, options.weights, true);
   Input input = read_input(options.input, config);
   if (input.keep.defined() && config.select.mode == "zero")
     input = with_zeros(input, config.model.patch_size);

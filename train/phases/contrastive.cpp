@@ -73,7 +73,8 @@ Batchwise ContrastivePhase::two_passes(const GroupStep& step, const Batch& batch
   tape.watch(z);
   const Tensor loss = train_loss_(z, train_loss_.labels_of(batch), step.step);
   const Tensor dz = tape.backward(loss)[z];
-  return {loss.item<float>(), backward_groups(step, embeddings, dz)};
+  std::vector<UpdateRanges> ranges = step.model.update_ranges(step.trained, false);
+  return {loss.item<float>(), backward_groups(step, embeddings, dz), 0, std::move(ranges)};
 }
 
 Batchwise ContrastivePhase::learn_from(const Batch& batch) {

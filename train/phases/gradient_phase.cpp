@@ -39,10 +39,14 @@ void GradientPhase::start_epoch(std::int64_t epoch, std::int64_t first) {
 std::optional<StepReport> GradientPhase::step() {
   if (!train_loader_.next(batch_)) return std::nullopt;
   const Batchwise done = learn_from(batch_);
-  if (!optimizer_->step(done.gradients, schedule_.learning_rate(optimizer_->steps())))
+  if (!optimizer_->step(done.gradients, schedule_.learning_rate(optimizer_->steps()), done.ranges))
     explain(batch_);
-  return StepReport{batch_.size(), done.loss, batch_.size() * tokens_per_image(batch_),
-                    batch_.selection.unscored, batch_.selection.flops};
+  return StepReport{batch_.size(),
+                    done.loss,
+                    done.sparsity,
+                    batch_.size() * tokens_per_image(batch_),
+                    batch_.selection.unscored,
+                    batch_.selection.flops};
 }
 
 std::int64_t GradientPhase::tokens_per_image(const Batch& batch) const {

@@ -10,6 +10,7 @@
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
 #include "train/open_data.h"
+#include "train/weight_spread.h"
 
 namespace hg {
 
@@ -34,6 +35,7 @@ struct Scores {
 struct StepReport {
   std::int64_t images = 0;
   double loss = 0;                   // mean over the images
+  double sparsity = 0;               // ... and of it the sparsity term, without its weight
   std::int64_t tokens = 0;           // of all images
   std::int64_t unscored_images = 0;  // whose patches were not chosen by score, for want of one
   std::uint64_t data_flops = 0;      // done for them in the loader's thread
@@ -46,6 +48,7 @@ struct EpochReport {
   std::uint64_t data_flops = 0;
   std::map<std::string, double> figures{};  // for summary.json, beside the scores
   std::string note{};                       // for the line of the epoch, beside the figures
+  std::optional<WeightSpread> spread{};  // on the first test batch, where there is a sparsity term
 };
 
 // Judges a classifier, or detector, on the loader's images, by evaluate(); none: `stop` said yes.

@@ -69,6 +69,10 @@ std::optional<EpochReport> SupervisedPhase::finish_epoch(const std::function<boo
   if (test_cache_) pooled = [this](const Batch& batch) { return cached_test_features(batch); };
   std::optional<EpochReport> report = judge(model_, test_loader_, Judged::classes, stop, pooled);
   if (report) report->note = trained_note();
+  if (!report || loss_.sparsity == 0) return report;
+  Batch batch;
+  test_loader_.start_epoch(0);
+  if (test_loader_.next(batch)) report->spread = weight_spread(model_, batch.images, batch.keep);
   return report;
 }
 

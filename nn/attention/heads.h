@@ -1,0 +1,36 @@
+// Which heads of a layer are at work, and their share of tensors that hold all heads side by side.
+#pragma once
+
+#include "nn/linear.h"
+#include "tensor/ops/optimizer.h"
+
+namespace hg::nn {
+
+class HeadSet {
+ public:
+  explicit HeadSet(std::int64_t heads) : heads_(heads), count_(heads) {}  // all of them
+  // The `count` heads of the largest scores; of equal ones the first.
+  static HeadSet largest(std::span<const double> scores, std::int64_t count);
+
+  std::int64_t count() const { return count_; }
+  bool whole() const { return count_ == heads_; }
+  bool operator==(const HeadSet&) const = default;
+
+  // Of a tensor whose axis holds `parts` times all heads: these heads' share, a copy unless they
+  // are all. Undefined stays undefined.
+  Tensor of(const Tensor& t, int axis = 0, std::int64_t parts = 1) const;
+  // The elements of that share.
+  UpdateRanges ranges(const Tensor& t, int axis = 0, std::int64_t parts = 1) const;
+
+ private:
+  std::int64_t heads_, count_;
+  CachedVector<std::int64_t> active_{};  // ascending; empty: all
+};
+
+// A linear layer whose outputs are `parts` times all heads, onto these heads alone; and one whose
+// inputs are all heads, from these.
+Tensor onto_heads(const Linear& layer, const Tensor& x, const HeadSet& heads,
+                  std::int64_t parts = 1);
+Tensor from_heads(const Linear& layer, const Tensor& x, const HeadSet& heads);
+
+}  // namespace hg::nn
