@@ -37,7 +37,8 @@ void print_result(const Config& config, const RunResult& r, const std::string& f
   std::string scores = r.scores
                            ? fmt::format("accuracy {:.4f}, micro F1 {:.4f}, macro F1 {:.4f}",
                                          r.scores->accuracy, r.scores->micro_f1, r.scores->macro_f1)
-                           : "not evaluated yet";
+                       : r.end == RunEnd::finished ? "not judged by classes"
+                                                   : "not evaluated yet";
   for (const auto& [name, value] : r.position.figures)
     scores += fmt::format(", {} {:.4f}", name, value);
   const double used = energy::to_joules({r.energy.energy_uj}).value;

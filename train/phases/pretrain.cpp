@@ -87,20 +87,21 @@ Tensor PretrainPhase::loss_of(const Batch& batch, const nn::PatchMask& all, cons
   return nn::pixel_loss(predicted, target, phase_.pixel_loss == "absolute", share);
 }
 
+GroupPass PretrainPhase::pass_on(const Batch& batch, const GroupPlan& plan) {
+  return [this, &batch, &plan, mask = training_masks(batch)](std::int64_t g,
+                                                             const nn::Context& context) {
+    return loss_of(batch, mask, plan, g, context);
+  };
+}
+
 Batchwise PretrainPhase::learn_from(const Batch& batch) {
-  const nn::PatchMask mask = training_masks(batch);
   const GroupStep step = group_step(batch, tokens_per_image(batch));
-  return forward_backward(step, [&](std::int64_t g, const nn::Context& context) {
-    return loss_of(batch, mask, step.plan, g, context);
-  });
+  return forward_backward(step, pass_on(batch, step.plan));
 }
 
 void PretrainPhase::explain(const Batch& batch) {
-  const nn::PatchMask mask = training_masks(batch);
   const GroupStep step = group_step(batch, tokens_per_image(batch));
-  explain_non_finite_step(step, [&](std::int64_t g, const nn::Context& context) {
-    return loss_of(batch, mask, step.plan, g, context);
-  });
+  explain_non_finite_step(step, pass_on(batch, step.plan));
 }
 
 std::optional<EpochReport> PretrainPhase::finish_epoch(const std::function<bool()>& stop) {

@@ -33,6 +33,7 @@ class PretrainPhase final : public GradientPhase {
   std::int64_t patches_of(const Batch& batch) const;
   nn::PatchMask masks_of(const Batch& batch, const std::string& stream);
   nn::PatchMask training_masks(const Batch& batch);
+  GroupPass pass_on(const Batch& batch, const GroupPlan& plan);
   // A group's share of the loss; with predict_zero, of a prediction of 0.
   Tensor loss_of(const Batch& batch, const nn::PatchMask& mask, const GroupPlan& plan,
                  std::int64_t group, const nn::Context& context, bool predict_zero = false) const;
