@@ -2,6 +2,7 @@
 
 #include "tensor/ops/binary.h"
 #include "tensor/ops/permute.h"
+#include "tensor/transfer.h"
 
 namespace hg {
 namespace {
@@ -100,7 +101,7 @@ Gradients Tape::backward(const Tensor& loss) {
 void Tape::backward_into(Gradients& sums, const Tensor& loss) {
   require(loss.defined() && loss.numel() == 1, "backward", "the loss must have one element, got {}",
           loss);
-  const Tensor seed = Tensor::full(loss.shape(), 1, loss.dtype());
+  const Tensor seed = to_device(Tensor::full(loss.shape(), 1, loss.dtype()), loss.device());
   backward_into(sums, In(&loss, 1), In(&seed, 1));
 }
 

@@ -17,6 +17,7 @@ class Attention final : public OpOf<Attention> {
   TensorSpecs infer(In in) const override;       // o, and lse [B, H, N] for the gradient
   CostParts cost(In in, In out) const override;  // parts: qk, softmax, av
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Indices auxiliary_outputs() const override { return {1}; }
   static Samples samples();
@@ -34,6 +35,7 @@ class AttentionBackward final : public NonDifferentiable<AttentionBackward> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;  // parts: qk, softmax, av
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const std::int64_t heads;

@@ -16,6 +16,7 @@ class Broadcast final : public OpOf<Broadcast> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override;
   static Samples samples();
@@ -33,6 +34,7 @@ class SumLeading final : public OpOf<SumLeading> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override;
   static Samples samples();

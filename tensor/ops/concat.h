@@ -14,6 +14,7 @@ class Concat final : public OpOf<Concat> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override { return elementwise_cost(in, out, 0); }
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {}, .out = {}}; }
   static Samples samples();
@@ -29,6 +30,7 @@ class Split final : public OpOf<Split> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override { return elementwise_cost(in, out, 0); }
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {}, .out = {}}; }
   static Samples samples();

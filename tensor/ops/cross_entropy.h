@@ -21,6 +21,7 @@ class CrossEntropy final : public OpOf<CrossEntropy> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {0, 1}, .out = {1}}; }
   Indices auxiliary_outputs() const override { return {1}; }
@@ -39,6 +40,7 @@ class CrossEntropyBackward final : public NonDifferentiable<CrossEntropyBackward
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const CrossEntropyOptions options;

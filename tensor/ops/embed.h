@@ -15,6 +15,7 @@ class EmbedTokens final : public OpOf<EmbedTokens> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {3}, .out = {}}; }
   static Samples samples();
@@ -30,6 +31,7 @@ class EmbedTokensBackward final : public NonDifferentiable<EmbedTokensBackward> 
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const std::int64_t positions;

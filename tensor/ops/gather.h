@@ -19,6 +19,7 @@ class GatherRows final : public OpOf<GatherRows> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {1}, .out = {}}; }
   static Samples samples();
@@ -34,6 +35,7 @@ class ScatterAddRows final : public OpOf<ScatterAddRows> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {1}, .out = {}}; }
   static Samples samples();

@@ -15,6 +15,7 @@ class LayerNorm final : public OpOf<LayerNorm> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {0, 1}, .out = {1, 2}}; }
   Indices auxiliary_outputs() const override { return {1, 2}; }
@@ -32,6 +33,7 @@ class LayerNormBackward final : public NonDifferentiable<LayerNormBackward> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 };
 

@@ -17,6 +17,7 @@ class Linear final : public OpOf<Linear> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;  // parts: product, bias, gelu
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {0, 1}, .out = {1}}; }
   Indices auxiliary_outputs() const override { return {1}; }

@@ -14,6 +14,7 @@ class LogSoftmax final : public OpOf<LogSoftmax> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {}, .out = {0}}; }
   static Samples samples();
@@ -31,6 +32,7 @@ class LogSoftmaxBackward final : public NonDifferentiable<LogSoftmaxBackward> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const int axis;

@@ -13,6 +13,7 @@ class Matmul final : public OpOf<Matmul> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {0, 1}, .out = {}}; }
   Indices strided_inputs() const override { return {0, 1}; }

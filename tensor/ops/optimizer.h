@@ -51,6 +51,7 @@ class AdamW final : public NonDifferentiable<AdamW> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const AdamWOptions options;
@@ -66,6 +67,7 @@ class Sgd final : public NonDifferentiable<Sgd> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   int states() const { return options.momentum != 0 ? 2 : 1; }
@@ -84,6 +86,7 @@ class GradNorm final : public NonDifferentiable<GradNorm> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const int copies;

@@ -16,6 +16,7 @@ class Patchify final : public OpOf<Patchify> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override { return elementwise_cost(in, out, 0); }
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {}, .out = {}}; }
   static Samples samples();
@@ -32,6 +33,7 @@ class PatchifyKept final : public OpOf<PatchifyKept> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {1}, .out = {}}; }
   static Samples samples();
@@ -49,6 +51,7 @@ class Unpatchify final : public OpOf<Unpatchify> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override { return elementwise_cost(in, out, 0); }
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {}, .out = {}}; }
   static Samples samples();

@@ -14,6 +14,7 @@ class Permute final : public OpOf<Permute> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override { return elementwise_cost(in, out, 0); }
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {}, .out = {}}; }
   Indices strided_inputs() const override { return {0}; }

@@ -15,6 +15,7 @@ class Reduce final : public OpOf<Reduce> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override;
   static Samples samples();
@@ -34,6 +35,7 @@ class ReduceBackward final : public NonDifferentiable<ReduceBackward> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const Reduce forward;

@@ -14,6 +14,7 @@ class Softmax final : public OpOf<Softmax> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {}, .out = {0}}; }
   static Samples samples();
@@ -31,6 +32,7 @@ class SoftmaxBackward final : public NonDifferentiable<SoftmaxBackward> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const int axis;

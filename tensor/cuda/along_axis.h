@@ -1,0 +1,75 @@
+// Kernels along one axis of a tensor seen as [outer, n, inner]: a block of threads takes a row when
+// rows are contiguous (inner == 1), else each thread a column, so that neighbours read neighbours.
+#pragma once
+
+#include "tensor/cuda/reduce.h"
+#include "tensor/shape.h"
+
+namespace hg::cuda {
+
+inline constexpr int kRowThreads = 128;
+
+// The elements of one row and how the threads that share it work together.
+struct BlockRow {  // kRowThreads threads
+  std::int64_t first;
+  int n;
+  __device__ int begin() const { return static_cast<int>(threadIdx.x); }
+  __device__ int step() const { return kRowThreads; }
+  __device__ std::int64_t at(int j) const { return first + j; }
+  __device__ float sum(float v) const { return block_sum<kRowThreads>(v); }
+  __device__ float max(float v) const { return block_max<kRowThreads>(v); }
+  __device__ bool leads() const { return threadIdx.x == 0; }
+};
+struct ThreadRow {  // one thread
+  std::int64_t first, inner;
+  int n;
+  __device__ int begin() const { return 0; }
+  __device__ int step() const { return 1; }
+  __device__ std::int64_t at(int j) const { return first + j * inner; }
+  __device__ float sum(float v) const { return v; }
+  __device__ float max(float v) const { return v; }
+  __device__ bool leads() const { return true; }
+};
+
+template <class Row>
+__device__ float row_max(const Row& row, const float* x) {
+  float m = Greater::kNone;
+  for (int j = row.begin(); j < row.n; j += row.step()) m = Greater{}(m, x[row.at(j)]);
+  return row.max(m);
+}
+// sum of exp(x - shift)
+template <class Row>
+__device__ float row_exp_sum(const Row& row, const float* x, float shift) {
+  float sum = 0;
+  for (int j = row.begin(); j < row.n; j += row.step()) sum += expf(x[row.at(j)] - shift);
+  return row.sum(sum);
+}
+
+template <class Body>
+__global__ void __launch_bounds__(kRowThreads) each_block_a_row(int n, Body body) {
+  const std::int64_t row = blockIdx.x;
+  body(BlockRow{row * n, n}, row);
+}
+
+template <class Body>
+__global__ void __launch_bounds__(kRowThreads)
+    each_thread_a_row(std::int64_t rows, int n, std::int64_t inner, Body body) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * kRowThreads + threadIdx.x;
+  if (row >= rows) return;
+  body(ThreadRow{row / inner * n * inner + row % inner, inner, n}, row);
+}
+
+// body(row, index): a struct whose __device__ operator() is a template over BlockRow and ThreadRow.
+template <class Body>
+void along_axis(const AxisView& view, Body body, CudaStream& stream) {
+  require(view.n <= 0x7fffffff, "cuda", "an axis of {} is too long", view.n);
+  const std::int64_t rows = view.outer * view.inner;
+  const int n = static_cast<int>(view.n);
+  if (view.inner == 1)
+    launch(each_block_a_row<Body>, blocks_for(rows, 1), kRowThreads, 0, stream, n, body);
+  else
+    launch(each_thread_a_row<Body>, blocks_for(rows, kRowThreads), kRowThreads, 0, stream, rows, n,
+           view.inner, body);
+}
+
+}  // namespace hg::cuda

@@ -1,0 +1,22 @@
+// The draws of tensor/random.h on the device: the same bits.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace hg::cuda {
+
+// The four draws of a block of a stream, as hg::draw_block gives them.
+__device__ inline uint4 draw_block(std::uint64_t key, std::uint64_t block) {
+  auto k0 = static_cast<unsigned>(key), k1 = static_cast<unsigned>(key >> 32);
+  uint4 c{static_cast<unsigned>(block), static_cast<unsigned>(block >> 32), 0, 0};
+  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+    const unsigned high0 = __umulhi(0xD2511F53u, c.x), low0 = 0xD2511F53u * c.x;
+    const unsigned high1 = __umulhi(0xCD9E8D57u, c.z), low1 = 0xCD9E8D57u * c.z;
+    c = uint4{high1 ^ c.y ^ k0, low1, high0 ^ c.w ^ k1, low0};
+  }
+  return c;
+}
+
+}  // namespace hg::cuda

@@ -1,0 +1,47 @@
+#include "tensor/cuda/along_axis.h"
+#include "tensor/ops/log_softmax.h"
+
+namespace hg::ops {
+namespace {
+
+struct Forward {
+  const float* x;
+  float* y;
+  template <class Row>
+  __device__ void operator()(const Row& row, std::int64_t) const {
+    const float m = cuda::row_max(row, x);
+    const float shift = logf(cuda::row_exp_sum(row, x, m));
+    for (int j = row.begin(); j < row.n; j += row.step()) y[row.at(j)] = x[row.at(j)] - m - shift;
+  }
+};
+
+// dx = dy - exp(y) sum_j dy_j
+struct Backward {
+  const float *dy, *y;
+  float* dx;
+  template <class Row>
+  __device__ void operator()(const Row& row, std::int64_t) const {
+    float sum = 0;
+    for (int j = row.begin(); j < row.n; j += row.step()) sum += dy[row.at(j)];
+    sum = row.sum(sum);
+    for (int j = row.begin(); j < row.n; j += row.step())
+      dx[row.at(j)] = dy[row.at(j)] - expf(y[row.at(j)]) * sum;
+  }
+};
+
+}  // namespace
+
+void LogSoftmax::cuda(In in, Out out, CudaStream& stream) const {
+  const Shape& shape = in[0].shape();
+  cuda::along_axis(around(shape, normalize_axis(axis, shape, name())),
+                   Forward{in[0].data<float>(), out[0].data<float>()}, stream);
+}
+
+void LogSoftmaxBackward::cuda(In in, Out out, CudaStream& stream) const {
+  const Shape& shape = in[0].shape();
+  cuda::along_axis(around(shape, normalize_axis(axis, shape, name())),
+                   Backward{in[0].data<float>(), in[1].data<float>(), out[0].data<float>()},
+                   stream);
+}
+
+}  // namespace hg::ops
