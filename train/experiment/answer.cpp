@@ -178,9 +178,8 @@ std::vector<std::string> caveats_of(const Plan& plan, const Analysis& a) {
   for (const std::string& kind : kinds)
     if (kind == "modelled")
       caveats.push_back(
-          "The energy is modelled from the time the process used the CPU, not measured: savings "
-          "are "
-          "those of the model. Its error in joules is common to all arms.");
+          "The energy is modelled, not measured: savings are those of the model, and other work on "
+          "the machine makes it noisy.");
   if (a.arms.size() < plan.arms.size() || fewest < static_cast<std::size_t>(plan.repeats))
     caveats.push_back("The experiment is not finished.");
   if (!a.arms.empty() && fewest < 3)

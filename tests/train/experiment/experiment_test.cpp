@@ -131,6 +131,34 @@ TEST_CASE("killed or interrupted, an experiment goes on where it was") {
   check_goes_on(folder / "stopped");
 }
 
+TEST_CASE("all phases of an arm count") {
+  const TempFolder folder;
+  const std::string out = folder / "out";
+  const Outcome outcome = hgtrain(tiny(out, {"--repeats", "1", "--quiet"}, "rq3"));
+  INFO(outcome.err);
+  REQUIRE(outcome.code == 0);
+  const Json results = results_of(out);
+  REQUIRE(results["runs"].size() == 3);
+  for (const Json& run : results["runs"]) CHECK(run["epochs"] == 3);
+  const Json& contrastive = results["runs"][2];  // an epoch a phase; the last is judged by F1
+  REQUIRE(contrastive["evaluations"].size() == 1);
+  CHECK(contrastive["evaluations"][0]["epoch"] == 3);
+  double phases = 0;
+  const auto rows = lines_of(contents_of(out + "/runs/contrastive-1/metrics.csv"));
+  const auto field = [](const std::string& line, std::size_t column) {
+    std::istringstream in(line);
+    std::string text;
+    for (std::size_t i = 0; i <= column; ++i) std::getline(in, text, ',');
+    return text;
+  };
+  REQUIRE(rows.size() == 4);
+  std::size_t column = 0;
+  while (field(rows[0], column) != "energy_j") ++column;
+  for (std::size_t i = 1; i < rows.size(); ++i) phases += std::stod(field(rows[i], column));
+  CHECK(contrastive["evaluations"][0]["energy_j"].get<double>() == doctest::Approx(phases));
+  CHECK(contrastive["energy_j"].get<double>() >= phases * 0.999);
+}
+
 TEST_CASE("a folder of another experiment is refused in one line, and nothing is written") {
   const TempFolder folder;
   const std::string out = folder / "out";
