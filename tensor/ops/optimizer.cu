@@ -27,15 +27,33 @@ Grads grads_of(In in) {
   return grads;
 }
 
+// Elements that a step changes: of each period, `width` from `first` on.
+struct Part {
+  std::int64_t period, first, width;
+  __device__ std::int64_t at(std::int64_t k) const {
+    return k / width * period + first + k % width;
+  }
+};
+
+// step(part, elements of it) for each range; all of a parameter is a single one.
+template <class Step>
+void for_parts(const UpdateRanges& part, std::int64_t n, Step step) {
+  if (n == 0) return;
+  if (part.all()) return step(Part{n, 0, n}, n);
+  for (const auto& [first, second] : part.ranges)
+    step(Part{part.period, first, second - first}, n / part.period * (second - first));
+}
+
 struct AdamWStep {
   float beta1, beta2, eps, decay, rate, root, grad_scale;
 };
 
 // One pass over the parameter, its state and its gradients.
 __global__ void __launch_bounds__(kThreads)
-    adamw(float* p, float* m, float* v, Grads grads, std::int64_t n, AdamWStep o) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (i >= n) return;
+    adamw(float* p, float* m, float* v, Grads grads, Part part, std::int64_t n, AdamWStep o) {
+  const std::int64_t k = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (k >= n) return;
+  const std::int64_t i = part.at(k);
   const float g = grads.at(i) * o.grad_scale;
   const float moment = o.beta1 * m[i] + (1 - o.beta1) * g;
   const float square = o.beta2 * v[i] + (1 - o.beta2) * g * g;
@@ -51,9 +69,10 @@ struct SgdStep {
 
 // `buffer` is null without momentum.
 __global__ void __launch_bounds__(kThreads)
-    sgd(float* p, float* buffer, Grads grads, std::int64_t n, SgdStep o) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (i >= n) return;
+    sgd(float* p, float* buffer, Grads grads, Part part, std::int64_t n, SgdStep o) {
+  const std::int64_t k = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (k >= n) return;
+  const std::int64_t i = part.at(k);
   const float g = grads.at(i) * o.grad_scale + o.weight_decay * p[i];
   float d = g;
   if (buffer) {
@@ -102,9 +121,10 @@ void AdamW::cuda(In in, Out, CudaStream& stream) const {
                        static_cast<float>(o.lr / (1 - std::pow(o.beta1, steps))),
                        static_cast<float>(1 / std::sqrt(1 - std::pow(o.beta2, steps))),
                        static_cast<float>(o.grad_scale)};
-  const std::int64_t n = in[0].numel();
-  launch(adamw, cuda::blocks_for(n, kThreads), kThreads, 0, stream, in[0].data<float>(),
-         in[1].data<float>(), in[2].data<float>(), grads_of(in.subspan(3)), n, step);
+  for_parts(o.ranges, in[0].numel(), [&](const Part& part, std::int64_t n) {
+    launch(adamw, cuda::blocks_for(n, kThreads), kThreads, 0, stream, in[0].data<float>(),
+           in[1].data<float>(), in[2].data<float>(), grads_of(in.subspan(3)), part, n, step);
+  });
 }
 
 void Sgd::cuda(In in, Out, CudaStream& stream) const {
@@ -112,10 +132,12 @@ void Sgd::cuda(In in, Out, CudaStream& stream) const {
   const SgdStep step{static_cast<float>(o.lr), static_cast<float>(o.momentum),
                      static_cast<float>(o.weight_decay), static_cast<float>(o.grad_scale),
                      o.nesterov};
-  const std::int64_t n = in[0].numel();
   float* const buffer = states() == 2 ? in[1].data<float>() : nullptr;
-  launch(sgd, cuda::blocks_for(n, kThreads), kThreads, 0, stream, in[0].data<float>(), buffer,
-         grads_of(in.subspan(static_cast<std::size_t>(states()))), n, step);
+  const Grads grads = grads_of(in.subspan(static_cast<std::size_t>(states())));
+  for_parts(o.ranges, in[0].numel(), [&](const Part& part, std::int64_t n) {
+    launch(sgd, cuda::blocks_for(n, kThreads), kThreads, 0, stream, in[0].data<float>(), buffer,
+           grads, part, n, step);
+  });
 }
 
 void GradNorm::cuda(In in, Out out, CudaStream& stream) const {
