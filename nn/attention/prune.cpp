@@ -8,7 +8,7 @@ namespace hg::nn {
 namespace {
 
 using Method = PruneOptions::Method;
-using Scope = PruneOptions::Scope;
+using Group = PruneOptions::Scope;
 
 constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -24,15 +24,15 @@ struct Grid {
   std::int64_t column_of(std::int64_t unit) const { return unit % side; }
   // Tokens of tile row or column t.
   std::int64_t size_of(std::int64_t t) const { return std::min(block, tokens - t * block); }
-  std::int64_t group_units(Scope scope) const {
+  std::int64_t group_units(Group scope) const {
     switch (scope) {
-      case Scope::global:
+      case Group::global:
         return units();
-      case Scope::layer:
+      case Group::layer:
         return heads * head_units();
-      case Scope::head:
+      case Group::head:
         return head_units();
-      case Scope::row:
+      case Group::row:
         return side;
     }
     return units();

@@ -29,7 +29,7 @@ std::string mean_and_sd(const statistics::ArmSummary& s, int decimals) {
   return fmt::format("{:.{}f} +- {:.{}f}", s.mean, decimals, *s.sd, decimals);
 }
 
-std::string p_cell(double p) { return p < 0.001 ? "<0.001" : fmt::format("{:.3f}", p); }
+std::string p_figure(double p) { return p < 0.001 ? "<0.001" : fmt::format("{:.3f}", p); }
 
 Row comparison_cells(const Analysis& a, const ArmResult& arm) {
   const Contrast *energy = a.contrast(arm.name, Metric::energy),
@@ -42,9 +42,9 @@ Row comparison_cells(const Analysis& a, const ArmResult& arm) {
                           c.saving_percent->interval->high);
   return {saving,
           fmt::format("{:+.2f}", 100 * (f1->comparison.b.mean - f1->comparison.a.mean)),
-          c.welch ? p_cell(c.welch->p) : "-",
-          p_cell(c.mann_whitney.p),
-          p_cell(energy->p_holm),
+          c.welch ? p_figure(c.welch->p) : "-",
+          p_figure(c.mann_whitney.p),
+          p_figure(energy->p_holm),
           fmt::format("{:.2f}", c.a12)};
 }
 
