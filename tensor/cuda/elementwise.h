@@ -13,25 +13,39 @@ struct InputPointers {
   const float* p[kInputs];
 };
 
+// f(values...), or f(i, values...) for an F with a member type Indexed: one that reads more by its
+// element's index.
+template <class F, class... Values>
+__device__ float apply(const F& f, std::int64_t i, Values... values) {
+  if constexpr (requires { typename F::Indexed; })
+    return f(i, values...);
+  else
+    return f(values...);
+}
+
 template <class F>
 __device__ float apply_at(const F& f, const InputPointers<1>& in, std::int64_t i) {
-  return f(in.p[0][i]);
+  return apply(f, i, in.p[0][i]);
 }
 template <class F>
 __device__ float apply_at(const F& f, const InputPointers<2>& in, std::int64_t i) {
-  return f(in.p[0][i], in.p[1][i]);
+  return apply(f, i, in.p[0][i], in.p[1][i]);
 }
 
 template <class F>
 __device__ float4 apply_four(const F& f, const InputPointers<1>& in, std::int64_t i) {
   const float4 a = reinterpret_cast<const float4*>(in.p[0])[i];
-  return make_float4(f(a.x), f(a.y), f(a.z), f(a.w));
+  i *= 4;
+  return make_float4(apply(f, i, a.x), apply(f, i + 1, a.y), apply(f, i + 2, a.z),
+                     apply(f, i + 3, a.w));
 }
 template <class F>
 __device__ float4 apply_four(const F& f, const InputPointers<2>& in, std::int64_t i) {
   const float4 a = reinterpret_cast<const float4*>(in.p[0])[i];
   const float4 b = reinterpret_cast<const float4*>(in.p[1])[i];
-  return make_float4(f(a.x, b.x), f(a.y, b.y), f(a.z, b.z), f(a.w, b.w));
+  i *= 4;
+  return make_float4(apply(f, i, a.x, b.x), apply(f, i + 1, a.y, b.y), apply(f, i + 2, a.z, b.z),
+                     apply(f, i + 3, a.w, b.w));
 }
 
 // All pointers are multiples of 16 bytes; the thread after the last full four does the tail.

@@ -1,20 +1,21 @@
 #include "tensor/cuda/along_axis.h"
 #include "tensor/cuda/columns.h"
+#include "tensor/cuda/elementwise.h"
 #include "tensor/ops/broadcast.h"
 
 namespace hg::ops {
 namespace {
 
-constexpr int kThreads = 256;
-
 template <bool kMul>
-__global__ void __launch_bounds__(kThreads)
-    broadcast(const float* x, const float* b, float* y, std::int64_t n, std::int64_t width) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (i >= n) return;
-  const float v = b[i % width];
-  y[i] = kMul ? x[i] * v : x[i] + v;
-}
+struct WithTrailing {
+  using Indexed = void;
+  const float* b;
+  std::int64_t width;
+  __device__ float operator()(std::int64_t i, float x) const {
+    const float v = b[i % width];
+    return kMul ? x * v : x + v;
+  }
+};
 
 // z is null for a plain sum.
 struct SumColumn {
@@ -47,10 +48,11 @@ struct Dots {
 }  // namespace
 
 void Broadcast::cuda(In in, Out out, CudaStream& stream) const {
-  const std::int64_t n = out[0].numel(), width = in[1].numel();
-  const auto kernel = kind == Kind::mul ? broadcast<true> : broadcast<false>;
-  launch(kernel, cuda::blocks_for(n, kThreads), kThreads, 0, stream, in[0].data<float>(),
-         in[1].data<float>(), out[0].data<float>(), n, width);
+  const float* const b = in[1].data<float>();
+  const std::int64_t width = in[1].numel();
+  if (kind == Kind::mul)
+    return cuda::elementwise<1>(in, out[0], WithTrailing<true>{b, width}, stream);
+  cuda::elementwise<1>(in, out[0], WithTrailing<false>{b, width}, stream);
 }
 
 void SumLeading::cuda(In in, Out out, CudaStream& stream) const {
