@@ -8,8 +8,8 @@ namespace hg {
 namespace cuda {
 
 [[gnu::weak]] std::string unavailable() { return "this build has no CUDA device"; }
-[[gnu::weak]] Backend& backend() { fail("backend", "this build has no CUDA device"); }
-[[gnu::weak]] CudaStream& stream() { fail("stream", "this build has no CUDA device"); }
+[[gnu::weak]] Backend& backend() { fail("cuda", "{}", unavailable()); }
+[[gnu::weak]] CudaStream& stream() { fail("cuda", "{}", unavailable()); }
 
 }  // namespace cuda
 
