@@ -63,15 +63,15 @@ name = "fashion-mnist"
 augment = false
 
 [model]
-patch_size = 4
-emb_size = 48
+patch_size = 7
+emb_size = 64
 depth = 2
 heads = 4
 
 [train]
 batch_size = 64
 learning_rate = 2e-3
-epochs = 2
+epochs = 4
 warmup_epochs = 0.5
 grad_clip = 1.0
 )";
@@ -157,14 +157,15 @@ std::vector<ArmRow> trainings(const Config& base) {
            phases_of({"pretrain", "contrastive", "finetune"}, epochs)}};
 }
 
-// Chosen on a validation split (--set data.validation=10000), never on the test images: patches of
-// 7 lost 0.7 points of F1 at top_k = 0.6; of 4, none at 0.5, where half the FLOPs go.
+// Chosen on a validation split (--set data.validation=10000), never on the test images. There, of
+// 16 patches, the 11 of most entropy lost 0.46 points of F1 in each of two seeds; by contrast 0.7,
+// by variance 1.0, drawn by variance and judged on all patches 1.3.
 std::vector<ArmRow> quick(const Config&) {
   return {
       {"vit", "Vision Transformer", {"select.heuristic=none"}},
       {"hugginggreen",
-       "HuggingGreen: patches of little variance dropped",
-       {"select.heuristic=variance", "select.top_k=0.5", "select.probabilistic=false",
+       "HuggingGreen: patches of little entropy dropped",
+       {"select.heuristic=entropy", "select.top_k=0.6875", "select.probabilistic=false",
         "select.prob=1.0", "select.prob_decay_rate=0.0", "select.mode=drop", "select.eval=topk"}}};
 }
 
