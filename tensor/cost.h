@@ -8,7 +8,8 @@
 //   cross-entropy 6; dropout 1; scatter-add 1 per element added; AdamW 14; SGD 4, with momentum 6,
 //   Nesterov 8 (weight decay included); gradient norm 2; these three add 1 per further gradient of
 //   a parameter, the optimizers 1 if they scale it; patch scores: per pixel luminance 5, histogram
-//   1, extremes 2, variance 3, and 1 per bin; box loss 57 a box; gradients of the rest stand beside each op.
+//   1, extremes 2, variance 3, and 1 per bin; box loss 57 a box; gradients of the rest stand beside
+//   each op.
 // Work done once per row or once per call (1/n, sqrt(var + eps), log of a row's sum) isn't counted,
 // nor is the generation of random bits. Each op's reference, run on a counting scalar, must give
 // the op's figure exactly.

