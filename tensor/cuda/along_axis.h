@@ -1,5 +1,6 @@
-// Kernels along one axis of a tensor seen as [outer, n, inner]: a block of threads takes a row when
-// rows are contiguous (inner == 1), else each thread a column, so that neighbours read neighbours.
+// Kernels along one axis of a tensor seen as [outer, n, inner]: where rows are contiguous (inner ==
+// 1), a warp takes a short one and a block a long one; else each thread takes a column, so that
+// neighbours read neighbours.
 #pragma once
 
 #include "tensor/cuda/reduce.h"
@@ -7,7 +8,8 @@
 
 namespace hg::cuda {
 
-inline constexpr int kRowThreads = 128;
+inline constexpr int kRowThreads = 128, kRowWarps = kRowThreads / kWarp;
+inline constexpr int kWarpRow = 8 * kWarp;  // the longest that a warp takes
 
 // The elements of one row and how the threads that share it work together.
 struct BlockRow {  // kRowThreads threads
@@ -18,7 +20,19 @@ struct BlockRow {  // kRowThreads threads
   __device__ std::int64_t at(int j) const { return first + j; }
   __device__ float sum(float v) const { return block_sum<kRowThreads>(v); }
   __device__ float max(float v) const { return block_max<kRowThreads>(v); }
+  __device__ int min(int v) const { return over_block<kRowThreads>(v, Lesser{}); }
   __device__ bool leads() const { return threadIdx.x == 0; }
+};
+struct WarpRow {
+  std::int64_t first;
+  int n;
+  __device__ int begin() const { return static_cast<int>(threadIdx.x) % kWarp; }
+  __device__ int step() const { return kWarp; }
+  __device__ std::int64_t at(int j) const { return first + j; }
+  __device__ float sum(float v) const { return over_warp(v, Plus{}); }
+  __device__ float max(float v) const { return over_warp(v, Greater{}); }
+  __device__ int min(int v) const { return over_warp(v, Lesser{}); }
+  __device__ bool leads() const { return threadIdx.x % kWarp == 0; }
 };
 struct ThreadRow {  // one thread
   std::int64_t first, inner;
@@ -28,6 +42,7 @@ struct ThreadRow {  // one thread
   __device__ std::int64_t at(int j) const { return first + j * inner; }
   __device__ float sum(float v) const { return v; }
   __device__ float max(float v) const { return v; }
+  __device__ int min(int v) const { return v; }
   __device__ bool leads() const { return true; }
 };
 
@@ -36,6 +51,14 @@ __device__ float row_max(const Row& row, const float* x) {
   float m = Greater::kNone;
   for (int j = row.begin(); j < row.n; j += row.step()) m = Greater{}(m, x[row.at(j)]);
   return row.max(m);
+}
+// The first place that is m, the largest, or NaN; n of an empty row.
+template <class Row>
+__device__ int first_of(const Row& row, const float* x, float m) {
+  int mine = row.n;
+  for (int j = row.begin(); j < row.n && mine == row.n; j += row.step())
+    if (!(x[row.at(j)] < m)) mine = j;
+  return row.min(mine);
 }
 // sum of exp(x - shift)
 template <class Row>
@@ -53,23 +76,43 @@ __global__ void __launch_bounds__(kRowThreads) each_block_a_row(int n, Body body
 
 template <class Body>
 __global__ void __launch_bounds__(kRowThreads)
+    each_warp_a_row(std::int64_t rows, int n, Body body) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * kRowWarps + threadIdx.x / kWarp;
+  if (row < rows) body(WarpRow{row * n, n}, row);
+}
+
+template <class Body>
+__global__ void __launch_bounds__(kRowThreads)
     each_thread_a_row(std::int64_t rows, int n, std::int64_t inner, Body body) {
   const std::int64_t row = std::int64_t{blockIdx.x} * kRowThreads + threadIdx.x;
   if (row >= rows) return;
   body(ThreadRow{row / inner * n * inner + row % inner, inner, n}, row);
 }
 
-// body(row, index): a struct whose __device__ operator() is a template over BlockRow and ThreadRow.
+inline int row_length(std::int64_t n) {
+  require(n <= 0x7fffffff, "cuda", "an axis of {} is too long", n);
+  return static_cast<int>(n);
+}
+
+// Contiguous rows of n. body(row, index): a struct whose __device__ operator() is a template over
+// the kind of row.
+template <class Body>
+void along_rows(std::int64_t rows, std::int64_t n, Body body, CudaStream& stream) {
+  if (n <= kWarpRow)
+    launch(each_warp_a_row<Body>, blocks_for(rows, kRowWarps), kRowThreads, 0, stream, rows,
+           row_length(n), body);
+  else
+    launch(each_block_a_row<Body>, blocks_for(rows, 1), kRowThreads, 0, stream, row_length(n),
+           body);
+}
+
+// The same along any axis.
 template <class Body>
 void along_axis(const AxisView& view, Body body, CudaStream& stream) {
-  require(view.n <= 0x7fffffff, "cuda", "an axis of {} is too long", view.n);
+  if (view.inner == 1) return along_rows(view.outer, view.n, body, stream);
   const std::int64_t rows = view.outer * view.inner;
-  const int n = static_cast<int>(view.n);
-  if (view.inner == 1)
-    launch(each_block_a_row<Body>, blocks_for(rows, 1), kRowThreads, 0, stream, n, body);
-  else
-    launch(each_thread_a_row<Body>, blocks_for(rows, kRowThreads), kRowThreads, 0, stream, rows, n,
-           view.inner, body);
+  launch(each_thread_a_row<Body>, blocks_for(rows, kRowThreads), kRowThreads, 0, stream, rows,
+         row_length(view.n), view.inner, body);
 }
 
 }  // namespace hg::cuda

@@ -13,7 +13,17 @@ struct Matrix {
   std::int64_t row_stride, column_stride, batch_stride;
 };
 
-// c [batch, m, n] = a [m, k] b [k, n] for each of the batch
+// Where products go: rows of contiguous columns.
+struct Product {
+  float* data;
+  std::int64_t row_stride, batch_stride;
+  bool add = false;  // to what is there
+};
+
+// c [m, n] = a [m, k] b [k, n] for each of the batch
+void gemm(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a,
+          const Matrix& b, const Product& c, CudaStream& stream);
+// The same into a dense c [batch, m, n].
 void gemm(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a,
           const Matrix& b, float* c, CudaStream& stream);
 

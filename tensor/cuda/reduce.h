@@ -1,5 +1,5 @@
-// Sums and maxima over a warp and over a block. A block's threads are a multiple of 32, and all of
-// them call.
+// Sums and extremes over a warp and over a block. A block's threads are a multiple of 32, and all
+// of them call.
 #pragma once
 
 #include "tensor/cuda/launch.h"
@@ -10,26 +10,37 @@ inline constexpr int kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
 struct Plus {
-  static constexpr float kNone = 0;
-  __device__ float operator()(float a, float b) const { return a + b; }
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a + b;
+  }
 };
 struct Greater {  // NaN wins, as on the CPU
   static constexpr float kNone = -INFINITY;
-  __device__ float operator()(float a, float b) const { return b > a || b != b ? b : a; }
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return b > a || b != b ? b : a;
+  }
+};
+struct Lesser {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return b < a ? b : a;
+  }
 };
 
-template <class Combine>
-__device__ float over_warp(float v, Combine combine) {
+template <class T, class Combine>
+__device__ T over_warp(T v, Combine combine) {
   for (int lanes = kWarp / 2; lanes > 0; lanes /= 2)
     v = combine(v, __shfl_xor_sync(kAllLanes, v, lanes));
   return v;
 }
 
 // The result in every thread.
-template <int kThreads, class Combine>
-__device__ float over_block(float v, Combine combine) {
+template <int kThreads, class T, class Combine>
+__device__ T over_block(T v, Combine combine) {
   constexpr int kWarps = kThreads / kWarp;
-  HG_SHARED(float, partial, [kWarps]);
+  HG_SHARED(T, partial, [kWarps]);
   v = over_warp(v, combine);
   __syncthreads();  // an earlier call's readers are done
   if (threadIdx.x % kWarp == 0) partial[threadIdx.x / kWarp] = v;

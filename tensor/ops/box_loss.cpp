@@ -1,9 +1,7 @@
 #include "tensor/ops/box_loss.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "tensor/cpu/parallel.h"
+#include "tensor/ops/box_overlap.h"
 #include "tensor/run.h"
 
 namespace hg {
@@ -35,84 +33,6 @@ double weight_of(const Op& op, const BoxLossOptions& options, const Tensor& has_
   return boxes > 0 ? 1.0 / static_cast<double>(boxes) : 0.0;
 }
 
-// Two boxes along one axis.
-template <class T>
-struct Extent {
-  T low, high, target_low, target_high;
-  T overlap, enclosing;
-
-  Extent(T centre, T size, T target_centre, T target_size)
-      : low(centre - size / 2),
-        high(centre + size / 2),
-        target_low(target_centre - target_size / 2),
-        target_high(target_centre + target_size / 2),
-        overlap(std::max(std::min(high, target_high) - std::max(low, target_low), T(0))),
-        enclosing(std::max(high, target_high) - std::min(low, target_low)) {}
-};
-
-// Two boxes p and t: their extents, and the areas GIoU is made of.
-template <class T>
-struct Pair {
-  Extent<T> x, y;
-  T shared, joint, hull;          // I, U, C
-  T inverse_joint, inverse_hull;  // 1/U and 1/C, 0 where too small
-
-  Pair(const T* p, const T* t)
-      : x(p[0], p[2], t[0], t[2]),
-        y(p[1], p[3], t[1], t[3]),
-        shared(x.overlap * y.overlap),
-        joint(p[2] * p[3] + t[2] * t[3] - shared),
-        hull(x.enclosing * y.enclosing),
-        inverse_joint(inverse(joint)),
-        inverse_hull(inverse(hull)) {}
-
-  T iou() const { return shared * inverse_joint; }
-  T giou() const { return iou() - (hull - joint) * inverse_hull; }
-
- private:
-  static T inverse(T area) { return area < T(BoxLossOptions::kLeastArea) ? T(0) : 1 / area; }
-};
-
-template <class T>
-T row_loss(const T* p, const T* t, const Pair<T>& pair) {
-  T distance = 0;
-  for (int k = 0; k < 4; ++k) distance += std::abs(p[k] - t[k]);
-  return T(BoxLossOptions::kDistance / 4) * distance +
-         T(BoxLossOptions::kOverlap) * (1 - pair.giou());
-}
-
-// d GIoU along one axis, given d GIoU / dI and / dC; an end of the prediction moves the overlap
-// where it lies inside the target, else the hull.
-template <class T>
-void giou_gradient(const Extent<T>& own, const Extent<T>& other, T by_shared, T by_hull, T& centre,
-                   T& size) {
-  const T by_overlap = own.overlap > 0 ? by_shared * other.overlap : T(0);
-  const T by_enclosing = by_hull * other.enclosing;
-  const T low = own.low > own.target_low ? by_overlap : by_enclosing;
-  const T high = own.high < own.target_high ? by_overlap : by_enclosing;
-  centre = high - low;
-  size = (high + low) / 2;
-}
-
-// dGIoU = dI/U - I dU/U^2 + dU/C - U dC/C^2 with dU = d(w h) - dI
-template <class T>
-void row_gradient(const T* p, const T* t, T scale, T* dp) {
-  const Pair<T> pair(p, t);
-  const T by_joint = pair.inverse_hull - pair.iou() * pair.inverse_joint;
-  const T by_shared = pair.inverse_joint - by_joint;
-  const T by_hull = -pair.joint * pair.inverse_hull * pair.inverse_hull;
-  T d[4];
-  giou_gradient(pair.x, pair.y, by_shared, by_hull, d[0], d[2]);
-  giou_gradient(pair.y, pair.x, by_shared, by_hull, d[1], d[3]);
-  d[2] += by_joint * p[3];
-  d[3] += by_joint * p[2];
-  for (int k = 0; k < 4; ++k) {
-    const T away = p[k] - t[k];
-    const T sign = static_cast<T>((away > 0) - (away < 0));
-    dp[k] = scale * (T(BoxLossOptions::kDistance / 4) * sign - T(BoxLossOptions::kOverlap) * d[k]);
-  }
-}
-
 }  // namespace
 
 TensorSpecs BoxLoss::infer(In in) const {
@@ -140,8 +60,8 @@ void BoxLoss::cpu(In in, Out out) const {
     CachedVector<T> losses(static_cast<std::size_t>(rows));
     cpu::parallel_for(rows, kGrain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
-        const Pair<T> pair(p + 4 * r, t + 4 * r);
-        const T loss = row_loss(p + 4 * r, t + 4 * r, pair);
+        const boxes::Pair<T> pair(p + 4 * r, t + 4 * r);
+        const T loss = boxes::row_loss(p + 4 * r, t + 4 * r, pair);
         losses[static_cast<std::size_t>(r)] = has[r] ? loss : T(0);
         iou[r] = pair.iou();
       }
@@ -202,7 +122,7 @@ void BoxLossBackward::cpu(In in, Out out) const {
     T* const dp = out[0].data<T>();
     cpu::parallel_for(in[1].dim(0), kGrain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r)
-        row_gradient(p + 4 * r, t + 4 * r, has[r] ? scale : T(0), dp + 4 * r);
+        boxes::row_gradient(p + 4 * r, t + 4 * r, has[r] ? scale : T(0), dp + 4 * r);
     });
   });
 }

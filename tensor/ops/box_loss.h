@@ -26,6 +26,7 @@ class BoxLoss final : public OpOf<BoxLoss> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {0, 1, 2}, .out = {}}; }
   Indices auxiliary_outputs() const override { return {1}; }
@@ -44,6 +45,7 @@ class BoxLossBackward final : public NonDifferentiable<BoxLossBackward> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const BoxLossOptions options;

@@ -16,6 +16,7 @@ class CosFeatures final : public OpOf<CosFeatures> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {0, 1}, .out = {}}; }
   static Samples samples();
@@ -33,6 +34,7 @@ class CosFeaturesBackward final : public NonDifferentiable<CosFeaturesBackward> 
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const std::int64_t heads, period;

@@ -71,9 +71,9 @@ void CrossEntropy::cuda(In in, Out out, CudaStream& stream) const {
   const Tensor losses = Tensor::empty({rows}, DType::f32, Device::cuda);
   const RowLosses each{in[0].data<float>(), in[1].data<std::int64_t>(), losses.data<float>(),
                        out[1].data<float>(), static_cast<float>(options.label_smoothing)};
-  cuda::along_axis(AxisView{rows, in[0].dim(1), 1}, each, stream);
+  cuda::along_rows(rows, in[0].dim(1), each, stream);
   const Total total{losses.data<float>(), out[0].data<float>(), denominator_of(options, rows)};
-  cuda::along_axis(AxisView{1, rows, 1}, total, stream);
+  cuda::along_rows(1, rows, total, stream);
 }
 
 void CrossEntropyBackward::cuda(In in, Out out, CudaStream& stream) const {
@@ -82,7 +82,7 @@ void CrossEntropyBackward::cuda(In in, Out out, CudaStream& stream) const {
                       in[2].data<std::int64_t>(),   in[3].data<float>(),
                       out[0].data<float>(),         static_cast<float>(options.label_smoothing),
                       denominator_of(options, rows)};
-  cuda::along_axis(AxisView{rows, in[1].dim(1), 1}, body, stream);
+  cuda::along_rows(rows, in[1].dim(1), body, stream);
 }
 
 }  // namespace hg::ops

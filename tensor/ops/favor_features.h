@@ -18,6 +18,7 @@ class FavorFeatures final : public OpOf<FavorFeatures> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   static Samples samples();
 
@@ -35,6 +36,7 @@ class FavorFeaturesBackward final : public NonDifferentiable<FavorFeaturesBackwa
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const FavorFeatures forward;

@@ -15,6 +15,7 @@ class L2Normalize final : public OpOf<L2Normalize> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {}, .out = {0, 1}}; }
   Indices auxiliary_outputs() const override { return {1}; }
@@ -33,6 +34,7 @@ class L2NormalizeBackward final : public NonDifferentiable<L2NormalizeBackward> 
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const double eps;

@@ -73,7 +73,7 @@ void LayerNorm::cuda(In in, Out out, CudaStream& stream) const {
   const Forward body{in[0].data<float>(),    in[1].data<float>(),  in[2].data<float>(),
                      out[0].data<float>(),   out[1].data<float>(), out[2].data<float>(),
                      static_cast<float>(eps)};
-  cuda::along_axis(AxisView{out[1].numel(), in[1].numel(), 1}, body, stream);
+  cuda::along_rows(out[1].numel(), in[1].numel(), body, stream);
 }
 
 void LayerNormBackward::cuda(In in, Out out, CudaStream& stream) const {
@@ -81,7 +81,7 @@ void LayerNormBackward::cuda(In in, Out out, CudaStream& stream) const {
   const float *const dy = in[0].data<float>(), *const x = in[1].data<float>();
   const float *const mean = in[3].data<float>(), *const rstd = in[4].data<float>();
   const Backward body{dy, x, in[2].data<float>(), mean, rstd, out[0].data<float>()};
-  cuda::along_axis(AxisView{rows, width, 1}, body, stream);
+  cuda::along_rows(rows, width, body, stream);
   const ParameterGrads grads{dy, x, mean, rstd, out[1].data<float>(), out[2].data<float>(), width};
   cuda::column_sums(grads, rows, width, stream);
 }

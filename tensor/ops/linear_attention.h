@@ -18,6 +18,7 @@ class LinearAttention final : public OpOf<LinearAttention> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;  // parts: kv, norm, qs
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Indices auxiliary_outputs() const override { return {1, 2, 3}; }
   static Samples samples();
@@ -37,6 +38,7 @@ class LinearAttentionBackward final : public NonDifferentiable<LinearAttentionBa
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;  // parts: kv, norm, qs
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const LinearAttention forward;

@@ -54,22 +54,14 @@ struct Repeat {
   }
 };
 
-// The first maximal element gets dy: the least index, found as a greatest negative one. Indices
-// are exact in f32 up to 2^24; longer rows go by way of their upper and lower parts.
+// The first maximal element gets dy.
 struct ToFirstMax {
   const float *dy, *x, *y;
   float* dx;
   template <class Row>
   __device__ void operator()(const Row& row, std::int64_t index) const {
-    constexpr int kPart = 1 << 12;
-    const float m = y[index], g = dy[index];
-    int mine = row.n;
-    for (int j = row.begin(); j < row.n && mine == row.n; j += row.step())
-      if (!(x[row.at(j)] < m)) mine = j;
-    const float upper = row.max(static_cast<float>(-(mine / kPart)));
-    const bool candidate = static_cast<float>(-(mine / kPart)) == upper;
-    const float lower = row.max(candidate ? static_cast<float>(-(mine % kPart)) : -INFINITY);
-    const int first = static_cast<int>(-upper) * kPart + static_cast<int>(-lower);
+    const float g = dy[index];
+    const int first = cuda::first_of(row, x, y[index]);
     for (int j = row.begin(); j < row.n; j += row.step()) dx[row.at(j)] = j == first ? g : 0.0f;
   }
 };

@@ -15,6 +15,7 @@ class ScaleAxes final : public OpOf<ScaleAxes> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   static Samples samples();
   Saved saved() const override { return {.in = {0, 1}, .out = {}}; }
@@ -32,6 +33,7 @@ class DotAxes final : public NonDifferentiable<DotAxes> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const int first, last;  // axes that stay

@@ -63,6 +63,11 @@ int atomicAdd(int* p, int v);
 unsigned atomicAdd(unsigned* p, unsigned v);
 
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
+inline void sincospif(float x, float* sine, float* cosine) {
+  const double angle = 3.14159265358979323846 * static_cast<double>(x);
+  *sine = static_cast<float>(std::sin(angle));
+  *cosine = static_cast<float>(std::cos(angle));
+}
 inline float __expf(float x) { return std::exp(x); }
 inline float __fdividef(float x, float y) { return x / y; }
 template <class T>

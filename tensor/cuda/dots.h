@@ -1,0 +1,38 @@
+// Sums of x z along rows and along columns, or of x alone where z is null.
+#pragma once
+
+#include "tensor/cuda/along_axis.h"
+#include "tensor/cuda/columns.h"
+
+namespace hg::cuda {
+
+// For along_rows().
+struct RowDots {
+  const float *x, *z;
+  float* y;
+  template <class Row>
+  __device__ void operator()(const Row& row, std::int64_t index) const {
+    float sum = 0;
+    for (int j = row.begin(); j < row.n; j += row.step()) {
+      const std::int64_t at = row.at(j);
+      sum += z ? x[at] * z[at] : x[at];
+    }
+    sum = row.sum(sum);
+    if (row.leads()) y[index] = sum;
+  }
+};
+
+// For column_sums().
+struct ColumnDots {
+  static constexpr int kSums = 1;
+  const float *x, *z;
+  float* y;
+  std::int64_t width;
+  __device__ void add(std::int64_t row, std::int64_t column, float* sums) const {
+    const std::int64_t at = row * width + column;
+    sums[0] += z ? x[at] * z[at] : x[at];
+  }
+  __device__ void store(std::int64_t column, const float* sums) const { y[column] = sums[0]; }
+};
+
+}  // namespace hg::cuda
