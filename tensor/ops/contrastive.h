@@ -32,6 +32,7 @@ class Contrastive final : public OpOf<Contrastive> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {0, 1}, .out = {1}}; }
   Indices auxiliary_outputs() const override { return {1}; }
@@ -50,6 +51,7 @@ class ContrastiveBackward final : public NonDifferentiable<ContrastiveBackward> 
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const ContrastiveOptions options;

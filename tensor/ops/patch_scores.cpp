@@ -223,7 +223,8 @@ TensorSpecs PatchScores::infer(In in) const {
           options.bins);
   for (const float scale : options.scale)
     require(scale > 0, name(), "a scale of {}, expected more than 0", scale);
-  return {TensorSpec{DType::f32, {s[0], (s[2] / options.patch) * (s[3] / options.patch)}}};
+  return {TensorSpec{
+      DType::f32, {s[0], (s[2] / options.patch) * (s[3] / options.patch)}, in[0].device()}};
 }
 
 // histogram: per pixel 5 for luminance (of RGB) and 1 to count, 1 per bin; extremes: 2 per value;

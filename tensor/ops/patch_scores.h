@@ -38,6 +38,7 @@ class PatchScores final : public NonDifferentiable<PatchScores> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const PatchScoreOptions options;
