@@ -6,7 +6,6 @@
 
 namespace hg::cuda {
 
-// For along_rows().
 struct RowDots {
   const float *x, *z;
   float* y;
@@ -22,7 +21,6 @@ struct RowDots {
   }
 };
 
-// For column_sums().
 struct ColumnDots {
   static constexpr int kSums = 1;
   const float *x, *z;
@@ -34,5 +32,12 @@ struct ColumnDots {
   }
   __device__ void store(std::int64_t column, const float* sums) const { y[column] = sums[0]; }
 };
+
+// y [n]: sums over the rows of x z [rows, n]; z may be null
+inline void sum_rows(const float* x, const float* z, std::int64_t rows, std::int64_t n, float* y,
+                     CudaStream& stream) {
+  if (n == 1) return along_rows(1, rows, RowDots{x, z, y}, stream);
+  column_sums(ColumnDots{x, z, y, n}, rows, n, stream);
+}
 
 }  // namespace hg::cuda

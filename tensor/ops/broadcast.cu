@@ -30,11 +30,8 @@ void SumLeading::cuda(In in, Out out, CudaStream& stream) const {
   const std::int64_t width = out[0].numel();
   if (width == 0) return;
   const std::int64_t rows = in[0].numel() / width;
-  const float* const x = in[0].data<float>();
-  const float* const z = product ? in[1].data<float>() : nullptr;
-  float* const y = out[0].data<float>();
-  if (width == 1) return cuda::along_rows(1, rows, cuda::RowDots{x, z, y}, stream);
-  cuda::column_sums(cuda::ColumnDots{x, z, y, width}, rows, width, stream);
+  cuda::sum_rows(in[0].data<float>(), product ? in[1].data<float>() : nullptr, rows, width,
+                 out[0].data<float>(), stream);
 }
 
 }  // namespace hg::ops
