@@ -46,9 +46,9 @@ std::vector<Block> make_blocks(const Builder& root, const VitOptions& o) {
 
 }  // namespace
 
-Vit::Vit(const VitOptions& o, std::uint64_t seed, bool hollow)
+Vit::Vit(const VitOptions& o, std::uint64_t seed, bool hollow, DType dtype)
     : options_(checked(o)),
-      parameters_(seed, hollow),
+      parameters_(seed, hollow, dtype),
       cls_token_(parameters_.make("cls_token", {1, 1, o.width}, Init::normal(0.02), false)),
       pos_embed_(
           parameters_.make("pos_embed", {1, o.patches() + 1, o.width}, Init::normal(0.02), false)),

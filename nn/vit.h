@@ -30,7 +30,7 @@ struct VitOptions {
 
 class Vit {
  public:
-  Vit(const VitOptions& options, std::uint64_t seed, bool hollow = false);
+  Vit(const VitOptions& options, std::uint64_t seed, bool hollow = false, DType dtype = DType::f32);
 
   // images [B,C,H,W] -> [B, classes]. With keep i64 [B,k], indices in increasing order, only those
   // patches enter the sequence, each at its own position; images may then be just the kept patches

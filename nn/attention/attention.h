@@ -139,6 +139,8 @@ struct AttentionTraits {
   bool gates = false;        // has gates on tokens of its own
   bool some_heads = true;    // can leave heads out
   bool some_queries = true;  // can leave queries out
+  // f32 activations leave its gradients few right digits, however exactly the core computes
+  bool ill_conditioned = false;
 };
 AttentionTraits attention_traits(const AttentionOptions& options);
 

@@ -45,6 +45,7 @@ const std::map<std::string, Variant>& variants() {
       kGaussian{.quadratic = true, .weights = true, .likelihood = true, .spread = true},
       kPrior{.quadratic = true, .weights = true, .spread = true, .priors = true},
       kPruned{.quadratic = true, .weights = true, .some_heads = false, .some_queries = false},
+      kReference{.quadratic = true, .weights = true, .spread = true, .ill_conditioned = true},
       kCompressed{.weights = true, .spread = true},
       kChannels{.weights = true, .some_queries = false};
   static const std::map<std::string, Variant> all{
@@ -65,7 +66,7 @@ const std::map<std::string, Variant>& variants() {
       {"xca", {maker<XcaAttention>(), kChannels}},
       {"sparsemax", {maker<SparseAttention>(Map::sparsemax), kQuadratic}},
       {"entmax15", {maker<SparseAttention>(Map::entmax15), kQuadratic}},
-      {"ref_gmm", {maker<RefGmmAttention>(), kQuadratic}},
+      {"ref_gmm", {maker<RefGmmAttention>(), kReference}},
   };
   return all;
 }

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/tape.h"
+#include "nn/vit.h"
+#include "tensor/ops/cross_entropy.h"
 #include "tests/train/program.h"
 #include "train/safetensors.h"
 
@@ -59,7 +62,64 @@ struct Files {
   Safetensors weights;
 };
 
+// The model of tiny_model() with f64 throughout, and its gradients.
+std::map<std::string, Tensor> exact_gradients(const Safetensors& weights,
+                                              const std::string& variant, const Tensor& images,
+                                              const Tensor& labels) {
+  nn::VitOptions o;
+  o.img_size = o.width = 16;
+  o.patch_size = o.dim_head = 8;
+  o.depth = 1;
+  o.pool = nn::VitOptions::Pool::mean;
+  o.heads = 2;
+  o.classes = 5;
+  o.attention.variant = variant;
+  const nn::Vit model(o, 1, false, DType::f64);
+  Tape tape;
+  for (const nn::Parameter& p : model.parameters().all()) {
+    const Tensor from = weights.tensors.at(p.name).to(DType::f64);
+    std::copy_n(from.data<double>(), from.numel(), p.value.data<double>());
+    tape.watch(p.value);
+  }
+  const Gradients grads =
+      tape.backward(cross_entropy(model.logits(images.to(DType::f64), {}), labels));
+  std::map<std::string, Tensor> all;
+  for (const nn::Parameter& p : model.parameters().all()) all["grad." + p.name] = grads[p.value];
+  return all;
+}
+
+// The largest difference, as a share of the largest gradient of the same parameter.
+double gradient_error(const Safetensors& out, const std::map<std::string, Tensor>& exact) {
+  double worst = 0;
+  for (const auto& [name, tensor] : exact) {
+    const auto is = out.tensors.at(name).to_vector<float>();
+    const auto should = tensor.to_vector<double>();
+    double difference = 0, largest = 0;
+    for (std::size_t i = 0; i < is.size(); ++i) {
+      difference = std::max(difference, std::abs(is[i] - should[i]));
+      largest = std::max(largest, std::abs(should[i]));
+    }
+    worst = std::max(worst, difference / largest);
+  }
+  return worst;
+}
+
 }  // namespace
+
+TEST_CASE("forward of a variant that f32 leaves few right digits is as good as f64") {
+  const Files files;
+  const Tensor images = ramp({3, 3, 16, 16});
+  for (const bool ill_conditioned : {false, true}) {
+    const std::string variant = ill_conditioned ? "ref_gmm" : "softmax";
+    REQUIRE(files.forward({"--set", "model.attention=" + variant}).code == 0);
+    const double error =
+        gradient_error(read_safetensors(files.folder / "o"),
+                       exact_gradients(files.weights, variant, images, labels({0, 4, 2})));
+    INFO(variant, " ", error);
+    CHECK(error < (ill_conditioned ? 1e-7 : 1e-5));
+    CHECK(error > (ill_conditioned ? 0 : 1e-7));  // what f32 leaves of a harmless one
+  }
+}
 
 TEST_CASE("forward writes logits, loss and the gradient of every parameter") {
   const Files files;

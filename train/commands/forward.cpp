@@ -19,6 +19,8 @@ const Tensor& required(const Safetensors& file, const std::string& name,
   return found->second;
 }
 
+Tensor as(const Tensor& t, DType dtype) { return t.dtype() == dtype ? t : t.to(dtype); }
+
 Tensor images_of(const Safetensors& file, const Config& config, const std::string& source) {
   const Tensor& images = required(file, "images", source);
   const std::int64_t size = config.model.img_size;
@@ -27,7 +29,7 @@ Tensor images_of(const Safetensors& file, const Config& config, const std::strin
                     images.dim(3) == size && is_float(images.dtype()),
                 source, "images is {}, expected f32[B,{},{},{}]", images, config.model.in_channels,
                 size, size);
-  return images.dtype() == DType::f32 ? images : images.to(DType::f32);
+  return as(images, DType::f32);
 }
 
 Tensor labels_of(const Tensor& labels, const Tensor& images, std::int64_t classes,
@@ -113,19 +115,26 @@ NamedTensors with_gradients(const nn::Vit& model, const Input& input, const Loss
   return out;
 }
 
+// The precision of training, unless rounding would hide what a comparison looks for.
+DType precision_of(const nn::VitOptions& options) {
+  return nn::attention_traits(options.attention).ill_conditioned ? DType::f64 : DType::f32;
+}
+
 }  // namespace
 
 int forward_command(const ForwardOptions& options) {
   const Config config = options.load();
   const Safetensors weights = read_safetensors(options.weights);
-  const nn::Vit model(vit_options(config, weights, options.weights),
-                      static_cast<std::uint64_t>(config.run.seed));
+  const nn::VitOptions made = vit_options(config, weights, options.weights);
+  const nn::Vit model(made, static_cast<std::uint64_t>(config.run.seed), false, precision_of(made));
   load_weights(model, weights, options.weights, true);
   Input input = read_input(options.input, config);
   if (input.keep.defined() && config.select.mode == "zero")
     input = with_zeros(input, config.model.patch_size);
-  const NamedTensors out = input.labels.defined() ? with_gradients(model, input, config.loss)
-                                                  : outputs_of(model, input, {});
+  input.images = as(input.images, precision_of(made));
+  NamedTensors out = input.labels.defined() ? with_gradients(model, input, config.loss)
+                                            : outputs_of(model, input, {});
+  for (auto& [name, tensor] : out) tensor = as(tensor, DType::f32);
   write_safetensors(options.output, out);
   return 0;
 }
