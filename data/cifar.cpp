@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kSide = 32;
 constexpr std::int64_t kPixels = 3 * kSide * kSide;
-constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 32;  // of all files together
+constexpr std::uint64_t kMaxBytesOfAll = std::uint64_t{1} << 32;  // of all files together
 constexpr std::uint64_t kMaxNameBytes = 1 << 16;
 
 // The digits of data_batch_<digits>.bin; empty for any other name.
@@ -50,8 +50,8 @@ std::unique_ptr<Dataset> open_records(DatasetInfo info, const std::vector<Path>&
     require(size > 0 && size % static_cast<std::uint64_t>(stride) == 0, path.string(),
             "{} bytes, expected a multiple of {} (one image's record)", size, stride);
     total += size;
-    require(total <= kMaxBytes, path.string(), "more than {} bytes with the files before it",
-            kMaxBytes);
+    require(total <= kMaxBytesOfAll, path.string(), "more than {} bytes with the files before it",
+            kMaxBytesOfAll);
     sizes.push_back(static_cast<std::size_t>(size));
   }
   Bytes records(static_cast<std::size_t>(total)), labels;

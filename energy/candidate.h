@@ -24,4 +24,9 @@ struct Opened {
   std::unique_ptr<Meter> meter;
 };
 
+inline Opened refused(const char* name, Verdict verdict, std::string reason,
+                      std::string enable = "") {
+  return {{name, verdict, std::move(reason), std::move(enable)}, nullptr};
+}
+
 }  // namespace hg::energy

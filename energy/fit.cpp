@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kWorstMisfit = 0.5;  // beyond it the points don't follow the model
 
-struct Candidate {
+struct Solution {
   std::vector<std::size_t> used;  // coefficients that are not 0
   Eigen::VectorXd values, scale;
   Eigen::MatrixXd inverse;  // of the scaled normal matrix
@@ -20,8 +20,8 @@ struct Candidate {
 
 // Features divided by the energy: the model then says 1 for each point. Columns are scaled to
 // length 1, so that units don't matter to the rank.
-Candidate solve(const Eigen::MatrixXd& relative, unsigned subset) {
-  Candidate c;
+Solution solve(const Eigen::MatrixXd& relative, unsigned subset) {
+  Solution c;
   for (std::size_t i = 0; i < kCoefficients; ++i)
     if (subset >> i & 1) c.used.push_back(i);
   const auto n = relative.rows(), k = static_cast<Eigen::Index>(c.used.size());
@@ -41,7 +41,7 @@ Candidate solve(const Eigen::MatrixXd& relative, unsigned subset) {
   return c;
 }
 
-DomainModel model_of(const Candidate& c, Eigen::Index points) {
+DomainModel model_of(const Solution& c, Eigen::Index points) {
   DomainModel model;
   model.degrees = static_cast<int>(points - c.values.size());
   const double variance = c.squares / model.degrees;
@@ -71,9 +71,9 @@ DomainModel fit(std::span<const BenchPoint> points, const std::string& what) {
     for (std::size_t j = 0; j < kCoefficients; ++j)
       relative(i, static_cast<Eigen::Index>(j)) = p.features[j] / p.energy_uj;
   }
-  Candidate best;
+  Solution best;
   for (unsigned subset = 1; subset < 1u << kCoefficients; ++subset) {
-    Candidate c = solve(relative, subset);
+    Solution c = solve(relative, subset);
     if (c.valid && (!best.valid || c.squares < best.squares)) best = std::move(c);
   }
   require(best.valid, what, "cannot be fitted: the benchmarks don't tell the coefficients apart");

@@ -14,7 +14,7 @@
 namespace hg::energy {
 namespace {
 
-constexpr const char* kName = "model";
+constexpr const char* kModel = "model";
 
 // A module of 8 GB draws about 3 W, the rule of thumb of memory makers; idle DDR5 draws less than
 // a third of that per GB, small DDR4 modules under load more than twice. Only memory in use counts:
@@ -75,7 +75,7 @@ class ModelMeter final : public Meter {
   ModelMeter(CpuPower power, std::function<Usage()> usage)
       : power_(std::move(power)), usage_(std::move(usage)), last_(usage_()) {}
 
-  std::string_view name() const override { return kName; }
+  std::string_view name() const override { return kModel; }
   Kind kind() const override { return Kind::modelled; }
   std::string source() const override {
     return fmt::format("{}; memory in use at {} W per GB", power_.source, kWattsPerGb);
@@ -123,7 +123,7 @@ std::function<Usage()> process_usage() { return ProcessUsage(); }
 
 Opened open_model(const CpuInfo& cpu, std::function<Usage()> usage) {
   auto meter = std::make_unique<ModelMeter>(cpu_power(cpu), std::move(usage));
-  return {{kName, Verdict::used, meter->source(), ""}, std::move(meter)};
+  return {{kModel, Verdict::used, meter->source(), ""}, std::move(meter)};
 }
 
 }  // namespace hg::energy

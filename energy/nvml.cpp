@@ -8,7 +8,7 @@
 namespace hg::energy {
 namespace {
 
-constexpr const char* kName = "nvml";
+constexpr const char* kNvml = "nvml";
 // No board draws more: the largest sold are around 1,400 W. Counters move every 20 to 100 ms.
 constexpr Watts kMaxPower{3000};
 constexpr Seconds kSlack{0.2};
@@ -137,17 +137,15 @@ class PowerSensor final : public PowerSource {
   Gpu gpu_;
 };
 
-Opened refused(Verdict verdict, std::string reason, std::string enable = "") {
-  return {{kName, verdict, std::move(reason), std::move(enable)}, nullptr};
-}
-
 Opened not_initialised(const Nvml& nvml, int code) {
   const std::string reason = "nvmlInit: " + nvml.message(code);
-  if (code == kDriverNotLoaded) return refused(Verdict::rejected, reason, "sudo modprobe nvidia");
-  if (code == kVersionMismatch) return refused(Verdict::rejected, reason, "sudo reboot");
+  if (code == kDriverNotLoaded)
+    return refused(kNvml, Verdict::rejected, reason, "sudo modprobe nvidia");
+  if (code == kVersionMismatch) return refused(kNvml, Verdict::rejected, reason, "sudo reboot");
   if (code == kNoPermission)
-    return refused(Verdict::rejected, reason, "sudo chmod a+rw /dev/nvidiactl /dev/nvidia[0-9]*");
-  return refused(Verdict::rejected, reason);
+    return refused(kNvml, Verdict::rejected, reason,
+                   "sudo chmod a+rw /dev/nvidiactl /dev/nvidia[0-9]*");
+  return refused(kNvml, Verdict::rejected, reason);
 }
 
 // Adds what the device offers, and says what that is; false: nothing.
@@ -178,20 +176,20 @@ bool add_device(ChannelMeter& meter, const std::shared_ptr<Nvml>& nvml, unsigned
 Opened open_nvml(const std::string& library) {
   auto nvml = std::make_shared<Nvml>();
   if (const std::string missing = nvml->load(library); !missing.empty())
-    return refused(Verdict::absent, missing, "sudo apt install nvidia-driver");
+    return refused(kNvml, Verdict::absent, missing, "sudo apt install nvidia-driver");
   if (const int code = nvml->start(); code != kSuccess) return not_initialised(*nvml, code);
   unsigned count = 0;
   if (const int code = nvml->device_count(&count); code != kSuccess)
-    return refused(Verdict::rejected, "nvmlDeviceGetCount: " + nvml->message(code));
-  if (count == 0) return refused(Verdict::absent, "the driver has no GPU");
+    return refused(kNvml, Verdict::rejected, "nvmlDeviceGetCount: " + nvml->message(code));
+  if (count == 0) return refused(kNvml, Verdict::absent, "the driver has no GPU");
   std::vector<std::string> notes(count);
-  auto meter = std::make_unique<ChannelMeter>(kName);
+  auto meter = std::make_unique<ChannelMeter>(kNvml);
   bool any = false;
   for (unsigned i = 0; i < count; ++i) any |= add_device(*meter, nvml, i, notes[i]);
   const std::string source = fmt::format("{}", fmt::join(notes, ", "));
-  if (!any) return refused(Verdict::rejected, source);
+  if (!any) return refused(kNvml, Verdict::rejected, source);
   meter->set_source(source);
-  return {{kName, Verdict::used, source, ""}, std::move(meter)};
+  return {{kNvml, Verdict::used, source, ""}, std::move(meter)};
 }
 
 }  // namespace hg::energy

@@ -66,11 +66,7 @@ struct Event {
   double uj_per_count;
 };
 
-constexpr const char* kName = "rapl-perf";
-
-Opened refused(Verdict verdict, std::string reason, std::string enable = "") {
-  return {{kName, verdict, std::move(reason), std::move(enable)}, nullptr};
-}
+constexpr const char* kRaplPerf = "rapl-perf";
 
 // "event=0x02"
 std::optional<std::uint64_t> parse_config(const std::string& text) {
@@ -125,8 +121,8 @@ std::vector<int> one_per_package(const std::vector<int>& cpus, const std::string
 
 Opened not_opened(const Event& event, int cpu, int error) {
   const std::string reason = fmt::format("{} on cpu {}: {}", event.name, cpu, std::strerror(error));
-  if (error != EACCES && error != EPERM) return refused(Verdict::rejected, reason);
-  return refused(Verdict::rejected, reason + " (perf_event_paranoid, or a container)",
+  if (error != EACCES && error != EPERM) return refused(kRaplPerf, Verdict::rejected, reason);
+  return refused(kRaplPerf, Verdict::rejected, reason + " (perf_event_paranoid, or a container)",
                  "sudo sysctl kernel.perf_event_paranoid=0");
 }
 
@@ -142,7 +138,7 @@ Opened open_perf(const std::string& sys, const CpuInfo& cpu, PerfSystem& perf) {
   const auto type = read_number(pmu + "/type");
   if (!type)
     return refused(
-        Verdict::absent,
+        kRaplPerf, Verdict::absent,
         pmu + " is not there: no driver of RAPL, or a virtual machine whose host gives it none",
         "sudo modprobe rapl");
   std::vector<Event> events;
@@ -151,20 +147,21 @@ Opened open_perf(const std::string& sys, const CpuInfo& cpu, PerfSystem& perf) {
     if (auto event = find_event(pmu, name, domain)) events.push_back(std::move(*event));
   if (events.empty()) {
     const bool psys = read_small_file(pmu + "/events/energy-psys").has_value();
-    return refused(Verdict::rejected,
+    return refused(kRaplPerf, Verdict::rejected,
                    psys ? "energy-psys alone: the whole platform, and 0 for ever in many virtual "
                           "machines; no energy-pkg, no energy-ram"
                         : pmu + "/events: no energy-pkg, no energy-ram");
   }
   std::vector<int> cpus = parse_cpus(read_small_file(pmu + "/cpumask").value_or(""));
-  if (cpus.empty()) return refused(Verdict::rejected, pmu + "/cpumask: expected CPU numbers");
+  if (cpus.empty())
+    return refused(kRaplPerf, Verdict::rejected, pmu + "/cpumask: expected CPU numbers");
   if (cpu.is_amd()) cpus = one_per_package(cpus, sys);
 
   std::vector<std::string> names;
   for (const Event& event : events) names.push_back(event.name);
   const std::string source =
       fmt::format("{} on cpu {}", fmt::join(names, ", "), fmt::join(cpus, ", "));
-  auto meter = std::make_unique<ChannelMeter>(kName, source);
+  auto meter = std::make_unique<ChannelMeter>(kRaplPerf, source);
   for (const Event& event : events)
     for (const int c : cpus) {
       const int fd = perf.open(static_cast<std::uint32_t>(*type), event.config, c);
@@ -174,7 +171,7 @@ Opened open_perf(const std::string& sys, const CpuInfo& cpu, PerfSystem& perf) {
           {fmt::format("{} cpu {}", event.name, c), 0, rapl_max_power(event.domain), kRaplSlack},
           std::make_unique<PerfCounter>(perf, fd, event.uj_per_count));
     }
-  return {{kName, Verdict::used, source, ""}, std::move(meter)};
+  return {{kRaplPerf, Verdict::used, source, ""}, std::move(meter)};
 }
 
 }  // namespace hg::energy

@@ -65,12 +65,8 @@ class CounterFile final : public RawSource {
   std::int64_t moved_ns_ = 0;
 };
 
-constexpr const char* kName = "rapl-powercap";
+constexpr const char* kRaplPowercap = "rapl-powercap";
 constexpr const char* kLoadDriver = "sudo modprobe intel_rapl_msr";
-
-Opened refused(Verdict verdict, std::string reason, std::string enable) {
-  return {{kName, verdict, std::move(reason), std::move(enable)}, nullptr};
-}
 
 std::string left_out_note(const PowercapTree& tree) {
   if (tree.left_out.empty()) return "";
@@ -94,9 +90,11 @@ std::string fault_of(const PowercapZone& zone) {
 
 Opened unreadable(const PowercapZone& zone, const std::string& fault, const std::string& root) {
   const std::string reason = fmt::format("{}: {}: {}", zone.label, zone.counter_path(), fault);
-  if (zone.error != EACCES && zone.error != EPERM) return refused(Verdict::rejected, reason, "");
+  if (zone.error != EACCES && zone.error != EPERM)
+    return refused(kRaplPowercap, Verdict::rejected, reason, "");
   const bool flat = zone.folder.rfind('/') == root.size();
-  return refused(Verdict::rejected, reason + " (kernels since late 2020 let root alone read it)",
+  return refused(kRaplPowercap, Verdict::rejected,
+                 reason + " (kernels since late 2020 let root alone read it)",
                  flat ? fmt::format("sudo chmod a+r {}/*/energy_uj", root)
                       : fmt::format("sudo chmod -R a+r {}", root));
 }
@@ -120,13 +118,14 @@ Opened open_powercap(std::string root) {
   PowercapTree tree = find_powercap_zones(root);
   if (!tree.exists)
     return refused(
-        Verdict::absent,
+        kRaplPowercap, Verdict::absent,
         root + " is not there: no driver of RAPL, or a virtual machine whose host gives it none",
         kLoadDriver);
   if (tree.counted.empty() && tree.left_out.empty())
-    return refused(Verdict::absent, root + " holds no zones", kLoadDriver);
+    return refused(kRaplPowercap, Verdict::absent, root + " holds no zones", kLoadDriver);
   if (tree.counted.empty())
-    return refused(Verdict::rejected, "no package and no dram" + left_out_note(tree), "");
+    return refused(kRaplPowercap, Verdict::rejected, "no package and no dram" + left_out_note(tree),
+                   "");
 
   for (std::size_t i = 0; i < tree.counted.size();) {
     const PowercapZone zone = tree.counted[i++];
@@ -140,11 +139,11 @@ Opened open_powercap(std::string root) {
     i = 0;
   }
   const std::string source = describe(tree);
-  auto meter = std::make_unique<ChannelMeter>(kName, source);
+  auto meter = std::make_unique<ChannelMeter>(kRaplPowercap, source);
   for (const PowercapZone& zone : tree.counted)
     meter->add(zone.domain, {zone.label, zone.largest_uj, rapl_max_power(zone.domain), kRaplSlack},
                std::make_unique<CounterFile>(zone));
-  return {{kName, Verdict::used, source, ""}, std::move(meter)};
+  return {{kRaplPowercap, Verdict::used, source, ""}, std::move(meter)};
 }
 
 }  // namespace hg::energy

@@ -29,7 +29,7 @@ using energy::BenchPoint;
 using energy::Features;
 using energy::Window;
 
-constexpr int kTrials = 5;
+constexpr int kTrialsPerPoint = 5;
 
 // Makes what one thread repeats, with tensors of its own.
 struct Kernel {
@@ -137,7 +137,7 @@ void add(Window& sum, const Window& w) {
 
 Measured measure_idle(energy::Meter& meter, double seconds) {
   Measured m{"idle", 1, {}, {}};
-  for (int trial = 0; trial < kTrials; ++trial)
+  for (int trial = 0; trial < kTrialsPerPoint; ++trial)
     add(m.sum, measure(meter, seconds, [](std::uint64_t calls) {
           std::this_thread::sleep_for(std::chrono::milliseconds(calls));
         }));
@@ -151,7 +151,7 @@ Measured measure_kernel(const Kernel& kernel, int threads, energy::Meter& meter,
   m.cost = cost_of(calls[0]);
   const auto body = [&](std::uint64_t n) { repeat(calls, n); };
   measure(meter, seconds / 10, body);  // warms up
-  for (int trial = 0; trial < kTrials; ++trial) add(m.sum, measure(meter, seconds, body));
+  for (int trial = 0; trial < kTrialsPerPoint; ++trial) add(m.sum, measure(meter, seconds, body));
   return m;
 }
 

@@ -17,18 +17,18 @@ using energy::RowLabel;
 // An op below this part of a step's joules may double without anybody minding.
 constexpr double kMatters = 0.01;
 
-struct Figures {
+struct RowFigures {
   double uj = 0, seconds = 0, flops = 0, low_uj = 0, high_uj = 0;
 };
 
 struct Profile {
-  std::map<RowLabel, Figures> rows;  // of one step
-  Figures total;
+  std::map<RowLabel, RowFigures> rows;  // of one step
+  RowFigures total;
 };
 
 struct Change {
   RowLabel label;
-  Figures a, b;
+  RowFigures a, b;
 };
 
 double number(const Json& object, const char* key, const std::string& source) {
@@ -63,15 +63,15 @@ Profile read_profile(const std::string& path) {
   Profile profile;
   for (const Json& op : json["ops"]) {
     usage_require(op.is_object(), path, "an entry of \"ops\" is no object");
-    const Figures f{number(op, "energy_uj", path) / steps, number(op, "seconds", path) / steps,
-                    number(op, "flops", path) / steps, number(op, "low_uj", path) / steps,
-                    number(op, "high_uj", path) / steps};
+    const RowFigures f{number(op, "energy_uj", path) / steps, number(op, "seconds", path) / steps,
+                       number(op, "flops", path) / steps, number(op, "low_uj", path) / steps,
+                       number(op, "high_uj", path) / steps};
     profile.rows[{text(op, "phase", path), text(op, "layer", path), text(op, "op", path)}] = f;
     profile.total.flops += f.flops;
     profile.total.uj += f.uj;
   }
   for (const char* key : {"unattributed", "profiler"}) {
-    Figures f;
+    RowFigures f;
     f.uj = number(json, (std::string(key) + "_uj").c_str(), path) / steps;
     profile.rows[{key, "", key}] = f;
     profile.total.uj += f.uj;
@@ -133,7 +133,8 @@ std::vector<std::string> culprits(const std::vector<Change>& changes, const Prof
   return found;
 }
 
-void print_line(const std::string& name, const Figures& a, const Figures& b, const char* note) {
+void print_line(const std::string& name, const RowFigures& a, const RowFigures& b,
+                const char* note) {
   fmt::print("{:<44} {:>11.4f} {:>11.4f} {:>8} {:>10.3f} {:>10.3f} {:>8} {:>8} {}\n", name,
              a.uj * 1e-3, b.uj * 1e-3, percent_text(a.uj, b.uj), a.seconds * 1e3, b.seconds * 1e3,
              percent_text(a.seconds, b.seconds), percent_text(a.flops, b.flops), note);

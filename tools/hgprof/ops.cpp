@@ -17,12 +17,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kTrials = 5;
+constexpr int kTrialsPerOp = 5;
 constexpr double kTrialSeconds = 0.1, kWarmUpSeconds = 0.02;
 constexpr double kWidestSpread = 0.2;  // beyond it the figures mean nothing
 constexpr std::uint64_t kBytes = 4 << 20;
 
-struct Figures {
+struct OpFigures {
   std::string class_name, op, inputs;
   Cost cost;
   std::uint64_t calls = 0;
@@ -37,10 +37,10 @@ std::string shapes_of(In inputs) {
   return text;
 }
 
-Figures profile_op(const OpInfo& info, energy::Meter& meter) {
+OpFigures profile_op(const OpInfo& info, energy::Meter& meter) {
   const Sample sample = enlarged(info.samples(), kBytes);
   const Tensors in = make_inputs(sample, DType::f32);
-  Figures f{
+  OpFigures f{
       std::string(info.class_name), std::string(sample.op->name()), shapes_of(in), {}, 0, 0, 0, 0};
   f.cost = sample.op->cost(in, run(*sample.op, in)).total();
   const auto repeat = [&](std::uint64_t calls) {
@@ -48,7 +48,7 @@ Figures profile_op(const OpInfo& info, energy::Meter& meter) {
   };
   energy::measure(meter, kWarmUpSeconds, repeat);
   std::vector<double> seconds, joules;
-  for (int trial = 0; trial < kTrials; ++trial) {
+  for (int trial = 0; trial < kTrialsPerOp; ++trial) {
     const energy::Window w = energy::measure(meter, kTrialSeconds, repeat);
     const auto calls = static_cast<double>(w.calls);
     f.calls += w.calls;
@@ -64,7 +64,7 @@ Figures profile_op(const OpInfo& info, energy::Meter& meter) {
 // Null where there is nothing to divide by.
 Json per(double a, double b, double scale) { return b > 0 ? Json(a / b * scale) : Json(nullptr); }
 
-Json to_json(const Figures& f) {
+Json to_json(const OpFigures& f) {
   const auto flops = static_cast<double>(f.cost.flops()),
              bytes = static_cast<double>(f.cost.bytes());
   return {{"op", f.op},
@@ -88,7 +88,7 @@ void print_header() {
              "us/call", "uJ/call", "pJ/FLOP", "pJ/byte", "GF/s", "GB/s", "spread", "inputs");
 }
 
-void print_row(const Figures& f) {
+void print_row(const OpFigures& f) {
   const auto flops = static_cast<double>(f.cost.flops()),
              bytes = static_cast<double>(f.cost.bytes());
   const auto text = [](double a, double b, double scale) {
@@ -116,7 +116,7 @@ int ops_command(const OpsOptions& options) {
   Json ops = Json::array();
   if (!options.json) print_header();
   for (const OpInfo& info : chosen) {
-    const Figures f = profile_op(info, meter);
+    const OpFigures f = profile_op(info, meter);
     if (options.json)
       ops.push_back(to_json(f));
     else
@@ -128,11 +128,11 @@ int ops_command(const OpsOptions& options) {
                               {"kind", energy::to_string(meter.kind())},
                               {"name", meter.name()}}},
                             {"threads", cpu::threads()},
-                            {"trials", kTrials},
+                            {"trials", kTrialsPerOp},
                             {"ops", ops}}
                            .dump());
   else
-    fmt::print("{} threads, {} trials; energy: {} by {} ({})\n", cpu::threads(), kTrials,
+    fmt::print("{} threads, {} trials; energy: {} by {} ({})\n", cpu::threads(), kTrialsPerOp,
                energy::to_string(meter.kind()), meter.name(), meter.source());
   return 0;
 }

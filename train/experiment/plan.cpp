@@ -70,7 +70,7 @@ heads = 4
 
 [train]
 batch_size = 64
-learning_rate = 2e-3
+learning_rate = 3e-3
 epochs = 4
 warmup_epochs = 0.5
 grad_clip = 1.0
@@ -157,16 +157,19 @@ std::vector<ArmRow> trainings(const Config& base) {
            phases_of({"pretrain", "contrastive", "finetune"}, epochs)}};
 }
 
-// Chosen on a validation split (--set data.validation=10000), never on the test images. There, of
-// 16 patches, the 11 of most entropy lost 0.46 points of F1 in each of two seeds; by contrast 0.7,
-// by variance 1.0, drawn by variance and judged on all patches 1.3.
+// Chosen on a validation split (--set data.validation=10000), three seeds, never on the test images.
+// There, of 16 patches, the 10 of most entropy, their mean classified, lost 0.46 points of F1 against
+// the baseline (which loses 0.5 if it reads the mean of all patches); with the class token read about
+// 0.6, drawn at random by entropy 0.7 and more, by contrast 0.7, by variance 1.0. GMM attention on top
+// won back at most 0.2 and cost a third of the saving.
 std::vector<ArmRow> quick(const Config&) {
   return {
-      {"vit", "Vision Transformer", {"select.heuristic=none"}},
+      {"vit", "Vision Transformer", {"select.heuristic=none", "model.pool=cls"}},
       {"hugginggreen",
-       "HuggingGreen: patches of little entropy dropped",
-       {"select.heuristic=entropy", "select.top_k=0.6875", "select.probabilistic=false",
-        "select.prob=1.0", "select.prob_decay_rate=0.0", "select.mode=drop", "select.eval=topk"}}};
+       "HuggingGreen: patches of little entropy dropped, the mean of the others read",
+       {"select.heuristic=entropy", "select.top_k=0.625", "select.probabilistic=false",
+        "select.prob=1.0", "select.prob_decay_rate=0.0", "select.mode=drop", "select.eval=topk",
+        "model.pool=mean"}}};
 }
 
 struct Question {
