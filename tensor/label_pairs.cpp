@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "tensor/transfer.h"
+
 namespace hg {
 
 LabelPairs count_pairs(const Tensor& labels) {
-  const std::int64_t* const label = labels.data<std::int64_t>();
+  const Tensor here = to_device(labels, Device::cpu);
+  const std::int64_t* const label = here.data<std::int64_t>();
   CachedVector<std::int64_t> sorted(label, label + labels.numel());
   std::sort(sorted.begin(), sorted.end());
   LabelPairs pairs;

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "tensor/cuda/reduce.h"
-#include "tensor/shape.h"
+#include "tensor/tensor.h"
 
 namespace hg::cuda {
 
@@ -113,6 +113,12 @@ void along_axis(const AxisView& view, Body body, CudaStream& stream) {
   const std::int64_t rows = view.outer * view.inner;
   launch(each_thread_a_row<Body>, blocks_for(rows, kRowThreads), kRowThreads, 0, stream, rows,
          row_length(view.n), view.inner, body);
+}
+
+// The same along `axis` of x, which an op has checked.
+template <class Body>
+void along_axis(const Tensor& x, int axis, Body body, CudaStream& stream) {
+  along_axis(around(x.shape(), normalize_axis(axis, x.shape(), "cuda")), body, stream);
 }
 
 }  // namespace hg::cuda

@@ -19,4 +19,11 @@ __device__ inline uint4 draw_block(std::uint64_t key, std::uint64_t block) {
   return c;
 }
 
+// Draw `position` of the stream.
+__device__ inline unsigned draw_at(std::uint64_t key, std::uint64_t position) {
+  const uint4 draws = draw_block(key, position / 4);
+  const auto word = static_cast<unsigned>(position % 4);
+  return word == 0 ? draws.x : word == 1 ? draws.y : word == 2 ? draws.z : draws.w;
+}
+
 }  // namespace hg::cuda

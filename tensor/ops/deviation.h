@@ -15,6 +15,7 @@ class Deviation final : public NonDifferentiable<Deviation> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 };
 

@@ -32,16 +32,12 @@ struct Backward {
 }  // namespace
 
 void LogSoftmax::cuda(In in, Out out, CudaStream& stream) const {
-  const Shape& shape = in[0].shape();
-  cuda::along_axis(around(shape, normalize_axis(axis, shape, name())),
-                   Forward{in[0].data<float>(), out[0].data<float>()}, stream);
+  cuda::along_axis(in[0], axis, Forward{in[0].data<float>(), out[0].data<float>()}, stream);
 }
 
 void LogSoftmaxBackward::cuda(In in, Out out, CudaStream& stream) const {
-  const Shape& shape = in[0].shape();
-  cuda::along_axis(around(shape, normalize_axis(axis, shape, name())),
-                   Backward{in[0].data<float>(), in[1].data<float>(), out[0].data<float>()},
-                   stream);
+  const Backward body{in[0].data<float>(), in[1].data<float>(), out[0].data<float>()};
+  cuda::along_axis(in[0], axis, body, stream);
 }
 
 }  // namespace hg::ops

@@ -8,6 +8,7 @@
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/view.h"
 #include "tensor/run.h"
+#include "tensor/transfer.h"
 
 namespace hg {
 namespace ops {
@@ -160,7 +161,8 @@ TensorSpecs TripletBackward::infer(In in) const {
 
 // what is done is done once a row
 CostParts TripletBackward::cost(In in, In out) const {
-  const std::int64_t* const chosen = in[2].data<std::int64_t>();
+  const Tensor here = to_device(in[2], Device::cpu);
+  const std::int64_t* const chosen = here.data<std::int64_t>();
   std::uint64_t read = 1;
   for (std::int64_t i = 0; i < in[2].dim(0); ++i)
     if (chosen[2 * i] != i) read += chosen[2 * i] == chosen[2 * i + 1] ? 1 : 2;

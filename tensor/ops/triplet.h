@@ -29,6 +29,7 @@ class Triplet final : public OpOf<Triplet> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {0}, .out = {1}}; }
   Indices auxiliary_outputs() const override { return {1}; }
@@ -48,6 +49,7 @@ class TripletBackward final : public NonDifferentiable<TripletBackward> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const double margin;

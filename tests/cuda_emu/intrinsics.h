@@ -74,6 +74,7 @@ template <class T>
 T __ldg(const T* p) {
   return *p;
 }
+inline int __popc(unsigned x) { return std::popcount(x); }
 inline unsigned __umulhi(unsigned a, unsigned b) {
   return static_cast<unsigned>(std::uint64_t{a} * b >> 32);
 }
