@@ -1,6 +1,9 @@
 #include "tensor/pair_support.h"
 
 #include <algorithm>
+#include <cstring>
+
+#include "tensor/transfer.h"
 
 namespace hg {
 namespace {
@@ -80,6 +83,44 @@ PairSupport::Lists PairSupport::by_query(std::int64_t head) const {
 PairSupport::Lists PairSupport::by_key(std::int64_t head) const {
   return {key_list_begin_.data() + key_lists_[at(head)], queries_.data() + first_pair(head),
           places_.data() + first_pair(head), tiles_};
+}
+
+Tensor PairSupport::packed() const {
+  std::int64_t size = heads_ * static_cast<std::int64_t>(sizeof(PackedHead));
+  const auto place = [&](const auto& list) {  // in bytes, aligned for the widest element
+    const std::int64_t offset = size;
+    size += (static_cast<std::int64_t>(list.size() * sizeof(list[0])) + 7) / 8 * 8;
+    return offset;
+  };
+  const std::int64_t query_begins = place(query_begin_), keys = place(keys_),
+                     key_begins = place(key_list_begin_), queries = place(queries_),
+                     places = place(places_), kept_tokens = place(kept_tokens_);
+  const Tensor bytes = Tensor::empty({size}, DType::u8);
+  std::uint8_t* const to = bytes.data<std::uint8_t>();
+  const auto put = [&](const auto& list, std::int64_t offset) {
+    std::memcpy(to + offset, list.data(), list.size() * sizeof(list[0]));
+  };
+  put(query_begin_, query_begins), put(keys_, keys), put(key_list_begin_, key_begins);
+  put(queries_, queries), put(places_, places), put(kept_tokens_, kept_tokens);
+  for (std::int64_t h = 0; h < heads_; ++h) {
+    const PackedHead head{first_key(h),
+                          first_pair(h),
+                          kept(h),
+                          tiles_,
+                          query_begins + 4 * query_lists_[at(h)],
+                          keys + 2 * first_pair(h),
+                          key_begins + 4 * key_lists_[at(h)],
+                          queries + 2 * first_pair(h),
+                          places + 4 * first_pair(h),
+                          kept_tokens + 2 * first_key(h)};
+    std::memcpy(to + h * static_cast<std::int64_t>(sizeof head), &head, sizeof head);
+  }
+  return bytes;
+}
+
+const Tensor& PairSupport::on_device() const {
+  std::call_once(copied_, [this] { on_device_ = to_device(packed(), Device::cuda); });
+  return on_device_;
 }
 
 bool PairSupport::has(std::int64_t head, std::int64_t query, std::int64_t key) const {

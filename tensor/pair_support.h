@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 
 #include "tensor/allocator.h"
 #include "tensor/error.h"
+#include "tensor/tensor.h"
 
 namespace hg {
 
@@ -57,16 +59,27 @@ class PairSupport {
   Lists by_query(std::int64_t head) const;  // others: kept keys
   Lists by_key(std::int64_t head) const;    // rows: kept keys; others: queries
 
+  // All of it as bytes on the CUDA device, where they are copied at the first call: a PackedHead of
+  // each head, then the lists at the offsets that it has, in bytes.
+  struct PackedHead {
+    std::int64_t first_key, first_pair, kept, tiles;
+    std::int64_t query_begins, keys, key_begins, queries, places, kept_tokens;
+  };
+  const Tensor& on_device() const;
+
   // The same pairs among the tokens `ids` [n] alone, which then count from 0.
   std::shared_ptr<const PairSupport> among(const std::int64_t* ids, std::int64_t n) const;
 
  private:
   void add_head(std::int64_t head, const KeysOf& keys_of);
+  Tensor packed() const;
 
   std::int64_t heads_, tokens_, tiles_;
   CachedVector<std::int64_t> pair_begin_{0}, key_begin_{0}, query_lists_, key_lists_;
   CachedVector<std::uint16_t> kept_tokens_, keys_, queries_;
   CachedVector<std::uint32_t> query_begin_, key_list_begin_, places_;
+  mutable std::once_flag copied_;
+  mutable Tensor on_device_;
 };
 
 using Supports = CachedVector<std::shared_ptr<const PairSupport>>;  // for all images, or one each

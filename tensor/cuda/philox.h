@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cmath>
 #include <cstdint>
 
 namespace hg::cuda {
@@ -25,5 +26,26 @@ __device__ inline unsigned draw_at(std::uint64_t key, std::uint64_t position) {
   const auto word = static_cast<unsigned>(position % 4);
   return word == 0 ? draws.x : word == 1 ? draws.y : word == 2 ? draws.z : draws.w;
 }
+
+// Dropout of weights, by the draws of a stream.
+struct DropDraws {
+  bool on = false;
+  std::uint64_t key = 0, first = 0;
+  unsigned threshold = 0;
+  float scale = 1;
+
+  DropDraws() = default;
+  DropDraws(double probability, std::uint64_t key, std::uint64_t first)
+      : on(probability > 0),
+        key(key),
+        first(first),
+        threshold(static_cast<unsigned>(std::ceil(probability * 0x1p24))),
+        scale(static_cast<float>(1 / (1 - probability))) {}
+  // 1 / (1 - p) where weight `place` is kept, else 0.
+  __device__ float kept(std::int64_t place) const {
+    if (!on) return 1;
+    return draw_at(key, first + static_cast<std::uint64_t>(place)) >> 8 >= threshold ? scale : 0;
+  }
+};
 
 }  // namespace hg::cuda

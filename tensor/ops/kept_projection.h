@@ -19,6 +19,7 @@ class KeptProjection final : public OpOf<KeptProjection> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;  // parts: product, bias
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {0, 1}, .out = {}}; }
   static Samples samples();
@@ -40,6 +41,7 @@ class KeptProjectionBackward final : public NonDifferentiable<KeptProjectionBack
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;  // parts: product, bias
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const Supports supports;

@@ -6,21 +6,21 @@
 #include "tensor/run.h"
 
 namespace hg {
+
+QuadraticOptions KeyUpdateOptions::scores(bool apart) const {
+  QuadraticOptions scores;
+  scores.heads = heads;
+  scores.extra_keys = apart ? 1 : 0;
+  scores.replace_keys = apart;
+  scores.score = dot_scores ? QuadraticOptions::Score::dot : QuadraticOptions::Score::rbf;
+  return scores;
+}
+
 namespace ops {
 namespace {
 
 namespace ei = Eigen::internal;
 using cpu::TokenHeads;
-
-// The scores are those of quadratic attention.
-QuadraticOptions scores_of(const KeyUpdateOptions& o, In forward) {
-  QuadraticOptions scores;
-  scores.heads = o.heads;
-  scores.extra_keys = forward.size() > 1 ? 1 : 0;
-  scores.replace_keys = forward.size() > 1;
-  scores.score = o.dot_scores ? QuadraticOptions::Score::dot : QuadraticOptions::Score::rbf;
-  return scores;
-}
 
 template <class T>
 void add(std::int64_t n, const T* x, T* y) {
@@ -223,7 +223,7 @@ CostParts KeyUpdate::cost(In in, In out) const {
 }
 
 void KeyUpdate::cpu(In in, Out out) const {
-  const QuadraticOptions scores = scores_of(options, in);
+  const QuadraticOptions scores = options.scores(in.size() > 1);
   dispatch_float(out[0].dtype(), name(), [&]<class T>() {
     const Forward<T> forward{cpu::QuadraticCall<T>(scores, in),
                              cpu::token_heads<T>(in[0], options.heads, 1, 3),
@@ -303,8 +303,8 @@ CostParts KeyUpdateBackward::cost(In in, In out) const {
 
 void KeyUpdateBackward::cpu(In in, Out out) const {
   const In forward = in.subspan(4);
-  const QuadraticOptions scores = scores_of(options, forward);
   const bool own = forward.size() == 1;
+  const QuadraticOptions scores = options.scores(!own);
   dispatch_float(out[0].dtype(), name(), [&]<class T>() {
     std::fill_n(out[0].data<T>(), out[0].numel(), T{0});  // v has no part in it
     const auto part = [&](const Tensor& t, int which) {

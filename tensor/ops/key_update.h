@@ -14,6 +14,9 @@ struct KeyUpdateOptions {
   double theta = 1;            // precision of the prior around k0
   bool dot_scores = false;     // weights of softmax instead of Gaussians
   bool stop_gradient = false;  // none flows through the weights
+
+  // Of the attention whose weights they are; apart: the present keys are not k0.
+  QuadraticOptions scores(bool apart) const;
 };
 
 namespace ops {
@@ -26,6 +29,7 @@ class KeyUpdate final : public OpOf<KeyUpdate> {
   TensorSpecs infer(In in) const override;       // keys; lse [B, H, N]; sums of weights [B, H, N]
   CostParts cost(In in, In out) const override;  // parts: qk, weights, wq
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Indices auxiliary_outputs() const override { return {1, 2}; }
   static Samples samples();
@@ -43,6 +47,7 @@ class KeyUpdateBackward final : public NonDifferentiable<KeyUpdateBackward> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;  // parts: qk, weights, wq
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const KeyUpdateOptions options;

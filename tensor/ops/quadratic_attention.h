@@ -69,6 +69,7 @@ class QuadraticAttention final : public OpOf<QuadraticAttention> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;  // parts: qk, weights, av
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Indices auxiliary_outputs() const override {
     Indices kept;
@@ -94,6 +95,7 @@ class QuadraticAttentionBackward final : public NonDifferentiable<QuadraticAtten
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;  // parts: qk, weights, av
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   int spread_input() const { return options.likelihood ? 4 : 3; }

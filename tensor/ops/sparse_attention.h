@@ -32,6 +32,7 @@ class SparseAttention final : public OpOf<SparseAttention> {
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;  // parts: qk, softmax, av
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Indices auxiliary_outputs() const override { return {1}; }
   static Samples samples();
@@ -49,6 +50,7 @@ class SparseAttentionBackward final : public NonDifferentiable<SparseAttentionBa
   TensorSpecs infer(In in) const override;
   CostParts cost(In in, In out) const override;  // parts: qk, softmax, av
   void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
   static Samples samples();
 
   const SparseAttentionOptions options;

@@ -1,0 +1,228 @@
+// The operands of one call of quadratic attention on the device, and what a pair of tokens weighs:
+// the same functions for its forward and backward kernels. tensor/cpu/quadratic_call.h is its twin.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "tensor/cuda/head_tiles.h"
+#include "tensor/cuda/philox.h"
+#include "tensor/ops/quadratic_attention.h"
+
+namespace hg::cuda {
+
+using QuadraticMap = QuadraticOptions::Map;
+using QuadraticSpread = QuadraticOptions::Spread;
+
+// A prior by strides, 0 along what it does not depend on.
+struct PriorTable {
+  const float* data = nullptr;
+  std::int64_t head = 0, query = 0, key = 0, component = 0, positions = 0;
+  const std::int64_t *ids = nullptr, *query_ids = nullptr;
+  std::int64_t ids_image = 0, query_ids_image = 0;  // strides; 0: one list for all images
+  bool clipped = false;
+
+  __device__ std::int64_t position(int image, int token) const {
+    return ids ? ids[image * ids_image + token] : token;
+  }
+  __device__ std::int64_t query_position(int image, int i) const {
+    return query_ids ? query_ids[image * query_ids_image + i] : position(image, i);
+  }
+  // An id out of range makes the weight NaN: to throw, the host would have to wait.
+  __device__ float weight(int image, int h, int i, int j, int r) const {
+    const std::int64_t of_query = query == 0 ? 0 : query_position(image, i);
+    const std::int64_t of_key = key == 0 ? 0 : position(image, j);
+    if (of_query < 0 || of_key < 0 || of_query >= positions || of_key >= positions) return NAN;
+    const float p = data[h * head + of_query * query + of_key * key + r * component];
+    return clipped ? fminf(fabsf(p), 1.0f) : p;
+  }
+  // d weight / d table, for a sum over all that depends on this element
+  __device__ float slope(std::int64_t at) const {
+    if (!clipped) return 1;
+    const float p = data[at];
+    return fabsf(p) < 1 ? static_cast<float>((p > 0) - (p < 0)) : 0.0f;
+  }
+};
+
+struct QuadraticCall {
+  HeadRows q, v, k[QuadraticOptions::kMostComponents];
+  int heads, n, m, d, components;  // n queries, m keys
+  QuadraticMap map;
+  QuadraticSpread spread;
+  bool causal, likelihood, rbf;
+  float scale[QuadraticOptions::kMostComponents];  // logit = scale (q.k + bias - norm)
+  const float *bias, *norm;  // [B,H,R,M] and [B,H,N], or null; norm = |q|^2 / 2
+  PriorTable prior;
+  DropDraws drop;
+
+  __device__ bool sees(int i, int j) const { return i < n && j < m && (!causal || j <= i); }
+  __device__ std::int64_t row(int index, int i) const {
+    return static_cast<std::int64_t>(index) * n + i;
+  }
+  __device__ float logit(int r, float product, int index, int i, int j) const {
+    if (bias) product += bias[(static_cast<std::int64_t>(index) * components + r) * m + j];
+    if (norm) product -= norm[row(index, i)];
+    return product * scale[r];
+  }
+  __device__ float prior_of(int index, int i, int j, int r) const {
+    return prior.data ? prior.weight(index / heads, index % heads, i, j, r) : 1.0f;
+  }
+  __device__ float kept(int index, int i, int j) const { return drop.kept(row(index, i) * m + j); }
+};
+
+// Adds up the weight of one pair from the logits of its components. `statistic` is the row's
+// logarithm of all weights, priors and all, or its threshold.
+struct PairWeight {
+  QuadraticMap map;
+  float value;
+
+  __device__ explicit PairWeight(QuadraticMap map)
+      : map(map), value(map == QuadraticMap::softmax ? 0 : -INFINITY) {}
+  __device__ void add(float logit, float prior, float statistic) {
+    if (map == QuadraticMap::softmax)
+      value += prior == 0 ? 0 : prior * expf(logit - statistic);
+    else
+      value = fmaxf(value, logit);
+  }
+  // The root of an entmax weight, its derivative; else the weight itself.
+  __device__ float root(float statistic) const {
+    if (map == QuadraticMap::softmax) return value;
+    if (map == QuadraticMap::best) return expf(value - statistic);
+    return fmaxf((map == QuadraticMap::entmax15 ? 0.5f * value : value) - statistic, 0);
+  }
+  __device__ float weight(float statistic) const {
+    const float u = root(statistic);
+    return map == QuadraticMap::entmax15 ? u * u : u;
+  }
+};
+
+// The largest prior of a row, in every lane; 0: the row is empty.
+__device__ inline float largest_prior(const QuadraticCall& c, int index, int i) {
+  float largest = 0;
+  for (int r = 0; r < c.components; ++r)
+    for (int j = static_cast<int>(threadIdx.x) % kWarp; j < c.m; j += kWarp)
+      largest = Greater{}(largest, c.prior_of(index, i, j, r));
+  return over_warp(largest, Greater{});
+}
+
+// to[index * stride + row] = lift + factor |x|^2; a warp per row.
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads)
+    square_norms(HeadRows x, std::int64_t rows, int per_head, int heads, int d, float factor,
+                 float lift, float* to, std::int64_t stride) {
+  const std::int64_t at = std::int64_t{blockIdx.x} * (kThreads / kWarp) + threadIdx.x / kWarp;
+  if (at >= rows) return;
+  const int index = static_cast<int>(at / per_head), lane = threadIdx.x % kWarp;
+  const std::int64_t row = at % per_head;
+  const float* const from = x.of(index, heads) + row * x.token;
+  float sum = 0;
+  for (int c = lane; c < d; c += kWarp) sum += from[c] * from[c];
+  sum = over_warp(sum, Plus{});
+  if (lane == 0) to[index * stride + row] = lift + factor * sum;
+}
+
+// Part `which` of `parts` that lie side by side in x [B, N, parts H D].
+inline HeadRows token_heads(const Tensor& x, std::int64_t heads, int which = 0, int parts = 1) {
+  const std::int64_t row = x.dim(2), width = row / parts;
+  return {x.data<float>() + which * width, row * x.dim(1), width / heads, row};
+}
+// Operand `which` of tensors laid out like the forward's first inputs.
+inline HeadRows base_operand(const QuadraticOptions& o, In in, int which) {
+  return o.apart ? token_heads(in[static_cast<std::size_t>(which)], o.heads)
+                 : token_heads(in[0], o.heads, which, 3);
+}
+// The keys of component r, likewise.
+inline HeadRows key_operand(const QuadraticOptions& o, In in, int r) {
+  const int extra = o.replace_keys ? r : r - 1;
+  return extra < 0 ? base_operand(o, in, 1)
+                   : token_heads(in[static_cast<std::size_t>(o.base_inputs() + extra)], o.heads);
+}
+
+inline PriorTable prior_table(const QuadraticOptions& o, In in) {
+  PriorTable table;
+  if (o.prior == QuadraticOptions::Prior::none) return table;
+  const Tensor& prior = in[static_cast<std::size_t>(o.prior_input())];
+  const Shape& shape = prior.shape();
+  const Shape strides = shape.contiguous_strides();
+  const auto stride = [&](int axis) { return shape[axis] == 1 ? 0 : strides[axis]; };
+  table.data = prior.data<float>();
+  table.clipped = o.prior == QuadraticOptions::Prior::clipped;
+  table.positions = std::max(shape[1], shape[2]);
+  table.head = stride(0), table.query = stride(1), table.key = stride(2);
+  table.component = stride(3);
+  if (o.query_ids) {
+    const Tensor& list = in[static_cast<std::size_t>(o.inputs() - 1)];
+    table.query_ids = list.data<std::int64_t>();
+    table.query_ids_image = list.dim(1);
+  }
+  if (o.ids) {
+    const Tensor& list = in[static_cast<std::size_t>(o.prior_input() + 1)];
+    table.ids = list.data<std::int64_t>();
+    table.ids_image = list.rank() == 2 ? list.dim(1) : 0;
+  }
+  return table;
+}
+
+// A call with what it needs beside its inputs: norms of keys and queries.
+class QuadraticDevice {
+ public:
+  QuadraticDevice(const QuadraticOptions& o, In in, CudaStream& stream)
+      : images_(in[0].dim(0)), call_(call_of(o, in)) {
+    const QuadraticCall& c = call_;
+    const bool rbf = o.score == QuadraticOptions::Score::rbf;
+    if (rbf || o.norm_const) {
+      bias_ = Tensor::empty({images_, c.heads, c.components, c.m}, DType::f32, Device::cuda);
+      call_.bias = bias_.data<float>();
+      for (int r = 0; r < c.components; ++r) {
+        const double variance = o.variance_of(r, c.d);
+        const double lift = o.norm_const ? -0.5 * c.d * std::log(variance) * variance : 0;
+        norms(c.k[r], c.m, rbf ? -0.5f : 0.0f, static_cast<float>(lift),
+              bias_.data<float>() + std::int64_t{r} * c.m, std::int64_t{c.components} * c.m,
+              stream);
+      }
+    }
+    if (o.keeps_query_norm(c.d)) {
+      norm_ = Tensor::empty({images_, c.heads, c.n}, DType::f32, Device::cuda);
+      call_.norm = norm_.data<float>();
+      norms(c.q, c.n, 0.5f, 0, norm_.data<float>(), c.n, stream);
+    }
+  }
+  const QuadraticCall& call() const { return call_; }
+  void set_values(const HeadRows& v) { call_.v = v; }
+  std::int64_t heads() const { return images_ * call_.heads; }  // of all images
+
+ private:
+  static QuadraticCall call_of(const QuadraticOptions& o, In in) {
+    QuadraticCall c{};
+    const std::int64_t n = in[0].dim(1), m = o.apart ? in[1].dim(1) : n;
+    const std::int64_t d = in[0].dim(2) / (o.heads * (o.apart ? 1 : 3));
+    require(d <= kMostChannels, "quadratic attention", "{} channels a head, at most {} on CUDA", d,
+            kMostChannels);
+    require(n < (1 << 30) && m < (1 << 30), "quadratic attention", "{} tokens are too many",
+            std::max(n, m));
+    c.heads = static_cast<int>(o.heads), c.n = static_cast<int>(n), c.m = static_cast<int>(m);
+    c.d = static_cast<int>(d), c.components = o.components();
+    c.q = base_operand(o, in, 0), c.v = base_operand(o, in, 2);
+    for (int r = 0; r < c.components; ++r) {
+      c.k[r] = key_operand(o, in, r);
+      c.scale[r] = static_cast<float>(1 / o.variance_of(r, d));
+    }
+    c.map = o.map, c.spread = o.spread, c.causal = o.causal, c.likelihood = o.likelihood;
+    c.rbf = o.score == QuadraticOptions::Score::rbf;
+    c.prior = prior_table(o, in);
+    c.drop = DropDraws(o.dropout, o.key, o.first);
+    return c;
+  }
+  void norms(const HeadRows& x, int per_head, float factor, float lift, float* to,
+             std::int64_t stride, CudaStream& stream) const {
+    const std::int64_t rows = heads() * per_head;
+    launch(square_norms<kTileThreads>, blocks_for(rows, kTileWarps), kTileThreads, 0, stream, x,
+           rows, per_head, call_.heads, call_.d, factor, lift, to, stride);
+  }
+
+  std::int64_t images_;
+  QuadraticCall call_;
+  Tensor bias_, norm_;
+};
+
+}  // namespace hg::cuda

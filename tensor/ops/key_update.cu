@@ -1,0 +1,135 @@
+// The weights are those of quadratic attention, whose kernels do the sums: forward k' is a sum of
+// queries in the place of a gradient of values; backward dn takes the place of values, q that of
+// the output's gradient.
+#include "tensor/ops/key_update.h"
+
+#include "tensor/cuda/device.h"
+#include "tensor/cuda/quadratic_backward.h"
+#include "tensor/cuda/quadratic_forward.h"
+
+namespace hg::ops {
+namespace {
+
+using cuda::HeadRows, cuda::kTileThreads, cuda::kTileWarps, cuda::kWarp;
+
+// The update of key j of a head: p_j = theta + a mass_j.
+struct Update {
+  const float* mass;  // [B,H,N]
+  float theta, a;
+  int heads, n, d;
+  __device__ float precision(int index, int j) const {
+    return theta + a * mass[static_cast<std::int64_t>(index) * n + j];
+  }
+};
+
+// An element of [B, N, H D].
+struct Element {
+  int index, j, c;  // index: of (image, head)
+  __device__ Element(std::int64_t at, const Update& u) {
+    c = static_cast<int>(at % u.d);
+    j = static_cast<int>(at / (u.d * u.heads) % u.n);
+    index = static_cast<int>(at / (std::int64_t{u.d} * u.heads * u.n)) * u.heads +
+            static_cast<int>(at / u.d % u.heads);
+  }
+  __device__ float& of(const HeadRows& x, int heads) const {
+    return x.of(index, heads)[j * x.token + c];
+  }
+};
+
+// k' = (theta k0 + a k') / p, where k' holds sum_i w_ij q_i; without precision the present key.
+__global__ void __launch_bounds__(kTileThreads)
+    combine(Update u, HeadRows mean, HeadRows present, HeadRows out, std::int64_t elements) {
+  const std::int64_t at = std::int64_t{blockIdx.x} * kTileThreads + threadIdx.x;
+  if (at >= elements) return;
+  const Element e(at, u);
+  const float p = u.precision(e.index, e.j);
+  float& key = e.of(out, u.heads);
+  key = p == 0 ? e.of(present, u.heads) : (u.theta * e.of(mean, u.heads) + u.a * key) / p;
+}
+
+// dn = a dk' / p and dc = - a dk'.k' / p; a warp per key.
+__global__ void __launch_bounds__(kTileThreads)
+    quotients(Update u, HeadRows grad, HeadRows out, HeadRows dn, float* dc, std::int64_t keys) {
+  const std::int64_t key = std::int64_t{blockIdx.x} * kTileWarps + threadIdx.x / kWarp;
+  if (key >= keys) return;
+  const int index = static_cast<int>(key / u.n), j = static_cast<int>(key % u.n);
+  const int lane = threadIdx.x % kWarp;
+  const float p = u.precision(index, j), factor = p == 0 ? 0 : u.a / p;
+  const float* const g = grad.of(index, u.heads) + j * grad.token;
+  const float* const k = out.of(index, u.heads) + j * out.token;
+  float sum = 0;
+  for (int c = lane; c < u.d; c += kWarp) {
+    dn.of(index, u.heads)[j * dn.token + c] = factor * g[c];
+    sum += g[c] * k[c];
+  }
+  sum = cuda::over_warp(sum, cuda::Plus{});
+  if (lane == 0) dc[key] = -factor * sum;
+}
+
+// dk0 = theta dk' / p. The present keys have what came through the weights in `present`, and dk'
+// where they were kept; where they are k0 both add up.
+__global__ void __launch_bounds__(kTileThreads)
+    key_gradients(Update u, HeadRows grad, HeadRows dk0, HeadRows present, bool through,
+                  bool own_keys, std::int64_t elements) {
+  const std::int64_t at = std::int64_t{blockIdx.x} * kTileThreads + threadIdx.x;
+  if (at >= elements) return;
+  const Element e(at, u);
+  const float p = u.precision(e.index, e.j), given = e.of(grad, u.heads);
+  const float of_mean = p == 0 ? 0 : u.theta / p * given;
+  const float of_present = (through ? e.of(present, u.heads) : 0) + (p == 0 ? given : 0);
+  e.of(dk0, u.heads) = own_keys ? of_mean + of_present : of_mean;
+  if (!own_keys) e.of(present, u.heads) = of_present;
+}
+
+Update update_of(const KeyUpdateOptions& o, const cuda::QuadraticCall& c, const Tensor& mass) {
+  return {mass.data<float>(), static_cast<float>(o.theta), c.scale[0], c.heads, c.n, c.d};
+}
+
+}  // namespace
+
+void KeyUpdate::cuda(In in, Out out, CudaStream& stream) const {
+  const cuda::QuadraticDevice device(options.scores(in.size() > 1), in, stream);
+  const cuda::QuadraticCall& c = device.call();
+  const HeadRows keys = cuda::token_heads(out[0], options.heads);
+  cuda::launch_row_sums(device, out[1].data<float>(), nullptr, stream);
+  cuda::QuadraticGrads sums{};
+  sums.grad = c.q, sums.dv = keys;
+  sums.statistic = out[1].data<float>(), sums.mass = out[2].data<float>();
+  cuda::launch_side<true, cuda::kValues>(device, sums, stream);
+  launch(combine, cuda::blocks_for(out[0].numel(), kTileThreads), kTileThreads, 0, stream,
+         update_of(options, c, out[2]), cuda::token_heads(in[0], options.heads, 1, 3), c.k[0], keys,
+         out[0].numel());
+}
+
+void KeyUpdateBackward::cuda(In in, Out out, CudaStream& stream) const {
+  const In forward = in.subspan(4);
+  const bool own = forward.size() == 1, through = !options.stop_gradient;
+  cuda::QuadraticDevice device(options.scores(!own), forward, stream);
+  const cuda::QuadraticCall& c = device.call();
+  const Update update = update_of(options, c, in[3]);
+  const HeadRows grad = cuda::token_heads(in[0], options.heads);
+  const Tensor dn = Tensor::empty(in[0].shape(), DType::f32, Device::cuda);
+  const Tensor dc = Tensor::empty(in[2].shape(), DType::f32, Device::cuda);
+  const Tensor shared = Tensor::empty(in[2].shape(), DType::f32, Device::cuda);
+  device.set_values(cuda::token_heads(dn, options.heads));
+  launch(quotients, cuda::blocks_for(dc.numel(), kTileWarps), kTileThreads, 0, stream, update, grad,
+         cuda::token_heads(in[1], options.heads), c.v, dc.data<float>(), dc.numel());
+  cuda::backend().fill_zero(out[0].raw(), out[0].bytes());  // v has no part in it
+  const HeadRows dk0 = cuda::token_heads(out[0], options.heads, 1, 3);
+  cuda::QuadraticGrads sums{};
+  sums.grad = c.q, sums.dq = cuda::token_heads(out[0], options.heads, 0, 3);
+  sums.dk[0] = own ? dk0 : cuda::token_heads(out[1], options.heads);
+  sums.statistic = in[2].data<float>(), sums.shared = shared.data<float>();
+  sums.grad_bias = dc.data<float>();
+  if (through) {
+    cuda::launch_row_means(device, sums, shared.data<float>(), stream);
+    cuda::launch_side<false, cuda::kSlopes | cuda::kValues>(device, sums, stream);
+    cuda::launch_side<true, cuda::kSlopes>(device, sums, stream);
+  } else {
+    cuda::launch_side<false, cuda::kValues>(device, sums, stream);
+  }
+  launch(key_gradients, cuda::blocks_for(in[0].numel(), kTileThreads), kTileThreads, 0, stream,
+         update, grad, dk0, sums.dk[0], through, own, in[0].numel());
+}
+
+}  // namespace hg::ops
