@@ -1,5 +1,5 @@
-// The test that the classes of every stem with a .cu get: kernels on the CUDA device, real or
-// emulated, against the f64 reference. CMake writes a source per stem, as for tests/ops/generic.h.
+// The test that every op gets beside those of tests/ops/generic.h, in the same way: kernels on the
+// CUDA device, real or emulated, against the f64 reference.
 #pragma once
 
 #include "tests/ops/generic.h"

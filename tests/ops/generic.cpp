@@ -159,6 +159,7 @@ void check_completeness(const OpUnderTest& op) {
   bool registered = false;
   for (const OpInfo& info : registry()) registered |= info.class_name == op.class_name;
   CHECK(registered);
+  CHECK_MESSAGE(op.on_cuda, "no CUDA kernel");
   for (const Sample& sample : samples) CHECK(!sample.op->name().empty());
 }
 

@@ -14,6 +14,7 @@ struct OpUnderTest {
   Samples (*samples)();
   void (*reference)(const Op&, RefIn<double>, RefOut<double>);
   void (*counted)(const Op&, RefIn<ref::Counted>, RefOut<ref::Counted>);
+  bool on_cuda;  // declares a kernel of its own
 };
 
 template <class OpType>
@@ -24,13 +25,14 @@ OpUnderTest under_test(const char* class_name) {
           },
           [](const Op& op, RefIn<ref::Counted> in, RefOut<ref::Counted> out) {
             Reference<OpType>::template run<ref::Counted>(dynamic_cast<const OpType&>(op), in, out);
-          }};
+          },
+          !std::is_same_v<decltype(&OpType::cuda), decltype(&Op::cuda)>};
 }
 
 void check_parity(const OpUnderTest& op);        // f32 and f64 kernels against the f64 reference
 void check_gradient(const OpUnderTest& op);      // grad against differences, or the reason for none
 void check_cost(const OpUnderTest& op);          // stated cost against the counted reference
-void check_completeness(const OpUnderTest& op);  // samples cover odd sizes, registry knows the op
+void check_completeness(const OpUnderTest& op);  // samples cover odd sizes, registry, CUDA
 void check_threads(const OpUnderTest& op);       // the same bits with 1, 2 and 3 threads
 void check_bad_input(const OpUnderTest& op);     // wrong inputs throw hg::Error
 
