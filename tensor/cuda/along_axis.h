@@ -9,7 +9,12 @@
 namespace hg::cuda {
 
 inline constexpr int kRowThreads = 128, kRowWarps = kRowThreads / kWarp;
-inline constexpr int kWarpRow = 8 * kWarp;  // the longest that a warp takes
+// The longest row that a warp takes. Where races are looked for, blocks have more of the work.
+#ifdef HG_CUDA_RACES
+inline constexpr int kWarpRow = 8;
+#else
+inline constexpr int kWarpRow = 256;
+#endif
 
 // The elements of one row and how the threads that share it work together.
 struct BlockRow {  // kRowThreads threads

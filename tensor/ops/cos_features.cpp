@@ -95,7 +95,8 @@ Samples CosFeatures::samples() {
   return {sample(CosFeatures(1, 1), {S::uniform({1, 1, 1})}),
           sample(CosFeatures(3, 197), {S::uniform({2, 5, 6}), S::integers({2, 5}, 197)}),
           sample(CosFeatures(1, 197), {S::uniform({1, 197, 3})}),
-          sample(CosFeatures(2, 9), {S::uniform({3, 4, 6}), S::integers({4}, 9)})};
+          sample(CosFeatures(2, 9), {S::uniform({3, 4, 6}), S::integers({4}, 9)}),
+          sample(CosFeatures(2, 9), {S::uniform({2, 3, 16})})};
 }
 
 TensorSpecs CosFeaturesBackward::infer(In in) const {
@@ -135,7 +136,8 @@ Samples CosFeaturesBackward::samples() {
   return {sample(CosFeaturesBackward(1, 1), {S::uniform({1, 1, 2}), S::uniform({1, 1, 1})}),
           sample(CosFeaturesBackward(3, 197),
                  {S::uniform({2, 5, 12}), S::uniform({2, 5, 6}), S::integers({2, 5}, 197)}),
-          sample(CosFeaturesBackward(1, 197), {S::uniform({1, 197, 6}), S::uniform({1, 197, 3})})};
+          sample(CosFeaturesBackward(1, 197), {S::uniform({1, 197, 6}), S::uniform({1, 197, 3})}),
+          sample(CosFeaturesBackward(2, 9), {S::uniform({2, 3, 32}), S::uniform({2, 3, 16})})};
 }
 
 }  // namespace ops
