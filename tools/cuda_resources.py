@@ -89,7 +89,8 @@ def readable_names(found):
 def value_of(expression, constants):
     """An integer of constants and arithmetic, or None."""
     def known(m):
-        value = value_of(constants.get(m[0], "None"), constants)
+        others = {k: v for k, v in constants.items() if k != m[0]}
+        value = value_of(constants[m[0]], others) if m[0] in constants else None
         return "None" if value is None else str(value)
 
     text = re.sub(r"[A-Za-z]\w*", known, re.sub(r"\b\w+::", "", expression)).replace("/", "//")
@@ -98,7 +99,7 @@ def value_of(expression, constants):
 
 def constants_of(text):
     found = {}
-    for declaration in re.findall(r"\bconstexpr int ([^;(]+);", text):
+    for declaration in re.findall(r"(?m)^(?:inline )?constexpr int ([^;(]+);", text):
         for part in declaration.split(","):
             name, _, expression = part.partition("=")
             found[name.strip()] = expression

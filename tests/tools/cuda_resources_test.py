@@ -46,6 +46,15 @@ class CudaResources(unittest.TestCase):
         self.assertEqual(of("sm_80", 128, 32, 48 << 10), 12 / 64)
         self.assertEqual(of("sm_75", 1024, 128, 0), 0)  # cannot start
 
+    def test_constants(self):
+        constants = cuda_resources.constants_of("constexpr int kWarps = 4, kThreads = kWarps * 32;\n"
+                                                "inline constexpr int kSame = other::kSame;\n"
+                                                "  constexpr int kLocal = 1;\n")
+        value_of = lambda name: cuda_resources.value_of(name, constants)
+        self.assertEqual(value_of("hg::kThreads / 2"), 64)
+        self.assertIsNone(value_of("kSame"))
+        self.assertIsNone(value_of("kLocal"))
+
     def test_table(self):
         code, lines, errors = run(log(COLUMNS, "sm_75", 60, shared=1024) + log(FORWARD, "sm_80", 56))
         self.assertEqual((code, errors), (0, ""))
