@@ -24,7 +24,8 @@ LIMITS = {"sm_75": Limits(32, 16, 64 << 10, 0, 256), "sm_80": Limits(64, 32, 164
           "sm_90": Limits(64, 32, 228 << 10, 1024, 128)}
 
 Kernel = collections.namedtuple("Kernel", "stem name arch registers shared spilled")
-Source = collections.namedtuple("Source", "threads dynamic")  # threads: of a block
+# Of a kernel: its bound of a block's threads, by constants and template parameters.
+Source = collections.namedtuple("Source", "bound constants parameters dynamic")
 
 
 def round_up(n, unit):
@@ -116,12 +117,18 @@ def sources():
     found = {}
     for path, text in texts.items():
         constants = {**shared, **constants_of(text)}
-        for body in text.split("__global__")[1:]:
-            m = re.match(r"\s*void\s+__launch_bounds__\(([^,()]+)[^()]*\)\s*(\w+)\(", body)
-            if m:
-                stem = path.stem if path.suffix == ".cu" else ""
-                found[stem, m[2]] = Source(value_of(m[1], constants), "HG_DYN_SHARED" in body)
+        stem = path.stem if path.suffix == ".cu" else ""
+        for m in re.finditer(r"(?:template <([^>]*)>\s*)?__global__ void __launch_bounds__"
+                             r"\(([^,()]+)[^()]*\)\s*(\w+)\(", text):
+            parameters = [p.split()[-1] for p in (m[1] or "").split(",") if p.strip()]
+            body = text[m.end():].split("__global__")[0]
+            found[stem, m[3]] = Source(m[2], constants, parameters, "HG_DYN_SHARED" in body)
     return found
+
+
+def threads_of(source, name):
+    arguments = name.partition("<")[2].removesuffix(">").split(",")
+    return value_of(source.bound, {**source.constants, **dict(zip(source.parameters, arguments))})
 
 
 def table(kernels, dynamic):
@@ -129,12 +136,13 @@ def table(kernels, dynamic):
     rows = [("kernel", "arch", "threads", "registers", "shared", "spilled", "occupancy")]
     for k in kernels:
         plain, name = k.name.split("<")[0], f"{k.stem}: {k.name}"
-        source = known.get((k.stem, plain)) or known.get(("", plain)) or Source(None, False)
+        source = known.get((k.stem, plain)) or known.get(("", plain)) or Source("", {}, [], False)
+        threads = threads_of(source, k.name)
         extra = next((n for start, n in dynamic.items() if name.startswith(start)), None)
         shared = k.shared + (extra or 0)
-        share = (occupancy(LIMITS[k.arch], source.threads, k.registers, shared)
-                 if source.threads and k.arch in LIMITS else None)
-        rows.append((name, k.arch, str(source.threads or "?"), str(k.registers),
+        share = (occupancy(LIMITS[k.arch], threads, k.registers, shared)
+                 if threads and k.arch in LIMITS else None)
+        rows.append((name, k.arch, str(threads or "?"), str(k.registers),
                      f"{shared}{'+' if source.dynamic and extra is None else ''}", str(k.spilled),
                      "?" if share is None else f"{share:.0%}"))
     return rows

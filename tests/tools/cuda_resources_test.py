@@ -55,6 +55,11 @@ class CudaResources(unittest.TestCase):
         self.assertIsNone(value_of("kSame"))
         self.assertIsNone(value_of("kLocal"))
 
+    def test_threads(self):
+        source = cuda_resources.Source("kThreads", {}, ["V", "kThreads"], False)
+        self.assertEqual(cuda_resources.threads_of(source, "f<float4, 64>"), 64)
+        self.assertIsNone(cuda_resources.threads_of(source._replace(parameters=[]), "f<64>"))
+
     def test_table(self):
         code, lines, errors = run(log(COLUMNS, "sm_75", 60, shared=1024) + log(FORWARD, "sm_80", 56))
         self.assertEqual((code, errors), (0, ""))
