@@ -40,23 +40,33 @@ __device__ inline void load_rows(const float* from, std::int64_t stride, int fir
   }
 }
 
-__device__ inline float dot(const float* a, const float* b, int d) {
-  float sum = 0;
-  for (int c = 0; c < d; ++c) sum += a[c] * b[c];
-  return sum;
+// products[r] = rows[r] . other: the lane's own row of a tile is read once for all rows of the
+// warp.
+template <int kOwn>
+__device__ void dots(const float* rows, const float* other, int d, float (&products)[kOwn]) {
+  for (float& p : products) p = 0;
+  for (int c = 0; c < d; ++c) {
+    const float value = other[c];
+#pragma unroll
+    for (int r = 0; r < kOwn; ++r) products[r] += rows[r * padded(d) + c] * value;
+  }
 }
 
 // sums[r][part] += sum over a tile of weights[r][j] rows[j][c], where lane and part name channel c.
 template <int kOwn, int kChannels>
 __device__ void add_tile(float (*weights)[kTile], const float* rows, int d,
                          float (&sums)[kOwn][kChannels]) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  for (int j = 0; j < kTile; ++j) {
+    float weight[kOwn];
 #pragma unroll
-  for (int part = 0; part < kChannels; ++part) {
-    const int c = part * kWarp + static_cast<int>(threadIdx.x) % kWarp;
-    if (c >= d) continue;
-    for (int j = 0; j < kTile; ++j) {
-      const float value = rows[j * padded(d) + c];
-      for (int r = 0; r < kOwn; ++r) sums[r][part] += weights[r][j] * value;
+    for (int r = 0; r < kOwn; ++r) weight[r] = weights[r][j];
+#pragma unroll
+    for (int part = 0; part < kChannels; ++part) {
+      const int c = part * kWarp + lane;
+      const float value = c < d ? rows[j * padded(d) + c] : 0;
+#pragma unroll
+      for (int r = 0; r < kOwn; ++r) sums[r][part] += weight[r] * value;
     }
   }
 }

@@ -25,7 +25,9 @@ struct PairGradient {
 __device__ inline float logit_of(const QuadraticCall& c, int r, int index, int i, int j) {
   const float* const q = c.q.of(index, c.heads) + i * c.q.token;
   const float* const k = c.k[r].of(index, c.heads) + j * c.k[r].token;
-  return c.logit(r, dot(q, k, c.d), index, i, j);
+  float product = 0;
+  for (int ch = 0; ch < c.d; ++ch) product += q[ch] * k[ch];
+  return c.logit(r, product, index, i, j);
 }
 
 // The weight of a pair, all components together.
@@ -172,14 +174,13 @@ __global__ void __launch_bounds__(kTileThreads, kSideBlocks)
       load_rows(y_rows.of(index, c.heads), y_rows.token, tile, kTile, others, c.d, y);
       load_rows(gy_rows.of(index, c.heads), gy_rows.token, tile, kTile, others, c.d, gy);
       __syncthreads();
+      float scores[Rows::kOwn], values[Rows::kOwn] = {};
+      dots(x + own * pitch, y + lane * pitch, c.d, scores);
+      if (kSums & kSlopes) dots(gx + own * pitch, gy + lane * pitch, c.d, values);
 #pragma unroll
-      for (int row = 0; row < Rows::kOwn; ++row) {
-        const int at = (own + row) * pitch, other = lane * pitch;
-        const float score = dot(x + at, y + other, c.d);
-        const float value = kSums & kSlopes ? dot(gx + at, gy + other, c.d) : 0;
-        rows.meet(c, grads, r, row, tile + lane, score, value, weights[own + row][lane],
+      for (int row = 0; row < Rows::kOwn; ++row)
+        rows.meet(c, grads, r, row, tile + lane, scores[row], values[row], weights[own + row][lane],
                   slopes[own + row][lane]);
-      }
       __syncwarp();
       if (kSums & kSlopes) add_tile(slopes + own, y, c.d, rows.by_slopes);
       if (kSums & kValues) add_tile(weights + own, gy, c.d, rows.by_values);
@@ -220,27 +221,28 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = threadIdx.x % kWarp, own = threadIdx.x / kWarp * kOwn;
   load_rows(c.q.of(index, c.heads), c.q.token, first, kBackwardRows, c.n, c.d, q);
   load_rows(grads.grad.of(index, c.heads), grads.grad.token, first, kBackwardRows, c.n, c.d, grad);
-  float sums[kOwn] = {}, dots[kOwn] = {};
+  float sums[kOwn] = {}, sums_of_g[kOwn] = {};
   for (int tile = 0; tile < c.m; tile += kTile) {
     __syncthreads();
     load_rows(c.k[0].of(index, c.heads), c.k[0].token, tile, kTile, c.m, c.d, k);
     load_rows(c.v.of(index, c.heads), c.v.token, tile, kTile, c.m, c.d, v);
     __syncthreads();
+    float scores[kOwn], values[kOwn];
+    dots(q + own * pitch, k + lane * pitch, c.d, scores);
+    dots(grad + own * pitch, v + lane * pitch, c.d, values);
 #pragma unroll
     for (int row = 0; row < kOwn; ++row) {
       const int i = first + own + row, j = tile + lane;
       if (!c.sees(i, j)) continue;
-      const PairGradient pair = pair_gradient(
-          c, grads, 0, index, i, j, dot(q + (own + row) * pitch, k + lane * pitch, c.d),
-          dot(grad + (own + row) * pitch, v + lane * pitch, c.d));
+      const PairGradient pair = pair_gradient(c, grads, 0, index, i, j, scores[row], values[row]);
       sums[row] += pair.u;
-      dots[row] += pair.u * pair.g;
+      sums_of_g[row] += pair.u * pair.g;
     }
   }
 #pragma unroll
   for (int row = 0; row < kOwn; ++row) {
     const int i = first + own + row;
-    const float sum = over_warp(sums[row], Plus{}), product = over_warp(dots[row], Plus{});
+    const float sum = over_warp(sums[row], Plus{}), product = over_warp(sums_of_g[row], Plus{});
     if (i < c.n && lane == 0)
       shared_of[c.row(index, i)] = c.map == QuadraticMap::softmax ? product : product / sum;
   }

@@ -33,11 +33,12 @@ __device__ void for_scores(const QuadraticCall& c, const QueryBlock& at, float* 
       __syncthreads();  // the last tile's readers are done
       load_rows(c.k[r].of(at.index, c.heads), c.k[r].token, tile, kTile, c.m, c.d, keys);
       __syncthreads();
+      float products[QueryBlock::kOwn];
+      dots(queries + at.own * pitch, keys + at.lane * pitch, c.d, products);
 #pragma unroll
       for (int row = 0; row < QueryBlock::kOwn; ++row) {
         const int i = at.first + at.own + row, j = tile + at.lane;
-        const float product = dot(queries + (at.own + row) * pitch, keys + at.lane * pitch, c.d);
-        if (c.sees(i, j)) score(row, r, i, j, c.logit(r, product, at.index, i, j));
+        if (c.sees(i, j)) score(row, r, i, j, c.logit(r, products[row], at.index, i, j));
       }
     }
     end_tile(tile);

@@ -100,16 +100,19 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
           load_rows(c.k[r].of(index, c.heads), c.k[r].token, tile, kTile, c.m, c.d, k);
           load_rows(c.v.of(index, c.heads), c.v.token, tile, kTile, c.m, c.d, v);
           __syncthreads();
-          for (int row = own; row < own + kOwn; ++row) {
-            const int i = row < count ? queries[row] : c.n, j = tile + lane;
+          float scores[kOwn], values[kOwn];
+          dots(q + own * pitch, k + lane * pitch, c.d, scores);
+          dots(grad + own * pitch, v + lane * pitch, c.d, values);
+#pragma unroll
+          for (int row = 0; row < kOwn; ++row) {
+            const int i = own + row < count ? queries[own + row] : c.n, j = tile + lane;
             float slope = 0;
             if (c.sees(i, j)) {
-              const PairGradient pair = pair_gradient(
-                  c, grads, r, index, i, j, dot(q + row * pitch, k + lane * pitch, c.d),
-                  dot(grad + row * pitch, v + lane * pitch, c.d));
+              const PairGradient pair =
+                  pair_gradient(c, grads, r, index, i, j, scores[row], values[row]);
               slope = pair.e * (pair.g - grads.shared[c.row(index, i)]);
             }
-            slopes[row][lane] = slope;
+            slopes[own + row][lane] = slope;
           }
           __syncthreads();
           for (int key = 0; key < kTile && tile + key < c.m; ++key) {

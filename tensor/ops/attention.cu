@@ -11,7 +11,7 @@ namespace hg::ops {
 namespace {
 
 using cuda::HeadRows, cuda::kBackwardRows, cuda::kForwardRows, cuda::kTile, cuda::kTileThreads;
-using cuda::kTileWarps, cuda::load_rows, cuda::padded, cuda::dot;
+using cuda::kTileWarps, cuda::load_rows, cuda::padded;
 
 struct Sizes {
   int heads, n, m, d;  // n queries and m keys of d channels
@@ -55,11 +55,11 @@ __global__ void __launch_bounds__(kTileThreads, cuda::kBlocksPerUnit)
     load_rows(k.of(index, s.heads), k.token, tile, kTile, s.m, s.d, keys);
     load_rows(v.of(index, s.heads), v.token, tile, kTile, s.m, s.d, values);
     __syncthreads();
-    float keep[kOwn];
+    float scores[kOwn], keep[kOwn];
+    cuda::dots(queries + own * padded(s.d), keys + lane * padded(s.d), s.d, scores);
+#pragma unroll
     for (int r = 0; r < kOwn; ++r) {
-      const float* const query = queries + (own + r) * padded(s.d);
-      const float score =
-          tile + lane < s.m ? dot(query, keys + lane * padded(s.d), s.d) * s.scale : -INFINITY;
+      const float score = tile + lane < s.m ? scores[r] * s.scale : -INFINITY;
       weights[own + r][lane] = take_scores(rows[r], score, keep[r]);
     }
     __syncwarp();
@@ -126,14 +126,16 @@ __global__ void __launch_bounds__(kTileThreads, cuda::kBlocksPerUnit)
     load_rows(side.y.of(index, s.heads), side.y.token, tile, kTile, side.other, s.d, y);
     load_rows(side.gy.of(index, s.heads), side.gy.token, tile, kTile, side.other, s.d, gy);
     __syncthreads();
+    float scores[kOwn], grads[kOwn];
+    cuda::dots(x + own * pitch, y + lane * pitch, s.d, scores);
+    cuda::dots(gx + own * pitch, gy + lane * pitch, s.d, grads);
+#pragma unroll
     for (int r = 0; r < kOwn; ++r) {
       const int row = first + own + r, query = kKeys ? tile + lane : row;
       float weight = 0, slope = 0;
       if (row < side.own && tile + lane < side.other) {
-        const float score = dot(x + (own + r) * pitch, y + lane * pitch, s.d) * s.scale;
-        const float g = dot(gx + (own + r) * pitch, gy + lane * pitch, s.d);
-        weight = expf(score - lse[queries + query]);
-        slope = weight * (g - delta[queries + query]) * s.scale;
+        weight = expf(scores[r] * s.scale - lse[queries + query]);
+        slope = weight * (grads[r] - delta[queries + query]) * s.scale;
       }
       p[own + r][lane] = weight;
       ds[own + r][lane] = slope;

@@ -43,6 +43,18 @@ struct WarpRow {
   }
 };
 
+// How many pairs a query has, the place of the first among all, where its head's keys begin in k
+// and v, and which of them it lists.
+struct QueryPairs {
+  std::int64_t n, first, keys;
+  const std::uint16_t* others;
+};
+__device__ QueryPairs pairs_of_query(const WarpRow& at, int d) {
+  const std::int64_t begin = at.head.by_query(at.row);
+  return {at.head.by_query(at.row + 1) - begin, at.head.first_pair + begin, at.head.first_key * d,
+          at.head.keys + begin};
+}
+
 __device__ std::int64_t warp_index() {
   return std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp;
 }
@@ -103,9 +115,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const std::int64_t index = warp_index();
   if (index >= c.rows) return;
   const WarpRow at(c, index);
-  const std::int64_t begin = at.head.by_query(at.row), n = at.head.by_query(at.row + 1) - begin;
-  const std::uint16_t* const others = at.head.keys + begin;
-  const std::int64_t first = at.head.first_pair + begin, keys = at.head.first_key * c.d;
+  const auto [n, first, keys, others] = pairs_of_query(at, c.d);
   float* const w = weights + first;
   float top = -INFINITY, sum = 0;
   for (std::int64_t p = at.lane; p < n; p += kWarp) {
@@ -131,9 +141,7 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t index = warp_index();
   if (index >= c.rows) return;
   const WarpRow at(c, index);
-  const std::int64_t begin = at.head.by_query(at.row), n = at.head.by_query(at.row + 1) - begin;
-  const std::uint16_t* const others = at.head.keys + begin;
-  const std::int64_t first = at.head.first_pair + begin, keys = at.head.first_key * c.d;
+  const auto [n, first, keys, others] = pairs_of_query(at, c.d);
   float delta = 0;
   for (int ch = at.lane; ch < c.d; ch += kWarp) delta += grad[at.at + ch] * o[at.at + ch];
   delta = cuda::over_warp(delta, cuda::Plus{});
