@@ -70,31 +70,27 @@ struct QuadraticCall {
   __device__ float kept(int index, int i, int j) const { return drop.kept(row(index, i) * m + j); }
 };
 
-// Adds up the weight of one pair from the logits of its components. `statistic` is the row's
-// logarithm of all weights, priors and all, or its threshold.
-struct PairWeight {
-  QuadraticMap map;
-  float value;
-
-  __device__ explicit PairWeight(QuadraticMap map)
-      : map(map), value(map == QuadraticMap::softmax ? 0 : -INFINITY) {}
-  __device__ void add(float logit, float prior, float statistic) {
-    if (map == QuadraticMap::softmax)
-      value += prior == 0 ? 0 : prior * expf(logit - statistic);
-    else
-      value = fmaxf(value, logit);
-  }
-  // The root of an entmax weight, its derivative; else the weight itself.
-  __device__ float root(float statistic) const {
-    if (map == QuadraticMap::softmax) return value;
-    if (map == QuadraticMap::best) return expf(value - statistic);
-    return fmaxf((map == QuadraticMap::entmax15 ? 0.5f * value : value) - statistic, 0);
-  }
-  __device__ float weight(float statistic) const {
-    const float u = root(statistic);
-    return map == QuadraticMap::entmax15 ? u * u : u;
-  }
-};
+// The weight of one pair: starts empty, takes in the logits of its components and is finished.
+// `statistic` is the row's logarithm of all weights, priors and all, or its threshold.
+__device__ inline float empty_pair(QuadraticMap map) {
+  return map == QuadraticMap::softmax ? 0 : -INFINITY;
+}
+__device__ inline float add_logit(QuadraticMap map, float pair, float logit, float prior,
+                                  float statistic) {
+  if (map != QuadraticMap::softmax) return Greater{}(pair, logit);
+  return pair + (prior == 0 ? 0 : prior * expf(logit - statistic));
+}
+// The root of an entmax weight, its derivative; else the weight itself.
+__device__ inline float weight_root(QuadraticMap map, float pair, float statistic) {
+  if (map == QuadraticMap::softmax) return pair;
+  if (map == QuadraticMap::best) return expf(pair - statistic);
+  const float above = (map == QuadraticMap::entmax15 ? 0.5f * pair : pair) - statistic;
+  return above < 0 ? 0 : above;  // NaN stays
+}
+__device__ inline float weight_of(QuadraticMap map, float pair, float statistic) {
+  const float u = weight_root(map, pair, statistic);
+  return map == QuadraticMap::entmax15 ? u * u : u;
+}
 
 // The largest prior of a row, in every lane; 0: the row is empty.
 __device__ inline float largest_prior(const QuadraticCall& c, int index, int i) {

@@ -9,7 +9,7 @@ namespace hg::cuda {
 struct QuadraticGrads {
   HeadRows grad;                                           // of the output: g = grad.v + grad_bias
   HeadRows dq, dv, dk[QuadraticOptions::kMostComponents];  // as far as a kernel writes them
-  const float *statistic, *shared;                         // [B,H,N]: see PairWeight
+  const float *statistic, *shared;                         // [B,H,N]: see weight_of
   const float* grad_bias;                                  // [B,H,M], or null
   const float* grad_spread;                                // [B,H,N], or null
   float* prior_sums;  // [B,H,R,M]: of the priors' gradients, summed over queries; or null
@@ -33,10 +33,11 @@ __device__ inline float logit_of(const QuadraticCall& c, int r, int index, int i
 // The weight of a pair, all components together.
 __device__ inline float whole_weight(const QuadraticCall& c, int index, int i, int j,
                                      float statistic) {
-  PairWeight pair(c.map);
+  float pair = empty_pair(c.map);
   for (int r = 0; r < c.components; ++r)
-    pair.add(logit_of(c, r, index, i, j), c.prior_of(index, i, j, r), statistic);
-  return pair.weight(statistic);
+    pair =
+        add_logit(c.map, pair, logit_of(c, r, index, i, j), c.prior_of(index, i, j, r), statistic);
+  return weight_of(c.map, pair, statistic);
 }
 
 // Of equals the first component wins.
@@ -61,12 +62,14 @@ __device__ inline PairGradient pair_gradient(const QuadraticCall& c, const Quadr
                                              float value) {
   const float statistic = grads.statistic[c.row(index, i)], prior = c.prior_of(index, i, j, r);
   const float logit = c.logit(r, score, index, i, j), kept = c.kept(index, i, j);
-  PairWeight pair(c.map);
-  if (c.map != QuadraticMap::best || is_best(c, r, index, i, j)) pair.add(logit, prior, statistic);
-  const float weight = pair.weight(statistic);
+  float pair = empty_pair(c.map);
+  if (c.map != QuadraticMap::best || is_best(c, r, index, i, j))
+    pair = add_logit(c.map, pair, logit, prior, statistic);
+  const float weight = weight_of(c.map, pair, statistic);
   PairGradient out;
   out.weight = weight * kept;
-  out.u = c.map == QuadraticMap::sparsemax ? (weight > 0 ? 1.0f : 0.0f) : pair.root(statistic);
+  out.u = c.map == QuadraticMap::sparsemax ? (weight > 0 ? 1.0f : 0.0f)
+                                           : weight_root(c.map, pair, statistic);
   out.e = prior == 0 ? 0 : expf(logit - statistic);
   out.g = value * kept;
   if (grads.grad_bias) out.g += grads.grad_bias[static_cast<std::int64_t>(index) * c.m + j];

@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
           __syncthreads();
           for (int key = 0; key < kTile && tile + key < c.m; ++key) {
             const std::int64_t column = c.prior.position(image, tile + key);
-            if (column % kThreads != thread || column >= positions) continue;
+            if (column % kThreads != thread || column < 0 || column >= positions) continue;
             for (int row = 0; row < count; ++row) {
               const std::int64_t position = c.prior.query_position(image, queries[row]);
               table[h * c.prior.head + position * c.prior.query + column * c.prior.key +

@@ -103,27 +103,22 @@ __global__ void __launch_bounds__(kTileThreads, cuda::kBlocksPerUnit)
   const QueryBlock at(blockIdx.x, c.n);
   const float small = static_cast<float>(QuadraticOptions::kSmall) / static_cast<float>(c.m);
   float sums[kOwn][kChannels] = {}, spreads[kOwn] = {}, statistic[kOwn], pair[kOwn];
-  const cuda::PairWeight none(c.map);
 #pragma unroll
   for (int row = 0; row < kOwn; ++row) {
     const int i = at.first + at.own + row;
     statistic[row] = i < c.n ? statistics[c.row(at.index, i)] : 0;
-    pair[row] = none.value;
+    pair[row] = cuda::empty_pair(c.map);
   }
   const auto add = [&](int row, int r, int i, int j, float logit) {
-    cuda::PairWeight weight = none;
-    weight.value = pair[row];
-    weight.add(logit, c.prior_of(at.index, i, j, r), statistic[row]);
-    pair[row] = weight.value;
+    pair[row] =
+        cuda::add_logit(c.map, pair[row], logit, c.prior_of(at.index, i, j, r), statistic[row]);
   };
   const auto end_tile = [&](int tile) {
 #pragma unroll
     for (int row = 0; row < kOwn; ++row) {
       const int i = at.first + at.own + row, j = tile + at.lane;
-      cuda::PairWeight weight = none;
-      weight.value = pair[row];
-      pair[row] = none.value;
-      const float a = weight.weight(statistic[row]);
+      const float a = cuda::weight_of(c.map, pair[row], statistic[row]);
+      pair[row] = cuda::empty_pair(c.map);
       if (spread && j < c.m) spreads[row] += spread_term(c.spread, a, small);
       weights[at.own + row][at.lane] = i < c.n && j < c.m ? a * c.kept(at.index, i, j) : 0;
     }

@@ -8,6 +8,9 @@
 #include "tensor/ops/cos_features.h"
 #include "tensor/ops/cross_entropy.h"
 #include "tensor/ops/gather.h"
+#include "tensor/ops/quadratic_attention.h"
+#include "tensor/ops/triplet.h"
+#include "tensor/run.h"
 #include "tensor/transfer.h"
 
 namespace hg {
@@ -33,6 +36,26 @@ TEST_CASE("an id out of range makes its own row NaN") {
   const Tensor ids = integers({0, 4, -1});
   CHECK(where_nan(gather_rows(floats({4, 2}), ids)) == Flags{0, 0, 1, 1, 1, 1});
   CHECK(where_nan(cos_features(floats({1, 3, 1}), ids, 1, 4)) == Flags{0, 0, 1, 1, 1, 1});
+}
+
+TEST_CASE("a query's position out of range makes its own output and gradient NaN") {
+  QuadraticOptions options;
+  options.apart = options.query_ids = true;
+  options.prior = QuadraticOptions::Prior::clipped;
+  const ops::QuadraticAttention op(options);
+  const Tensor ids = to_device(Tensor::of<std::int64_t>({1, 3}, {0, 5, 1}), Device::cuda);
+  const Tensors in{floats({1, 3, 2}), floats({1, 2, 2}), floats({1, 2, 2}), floats({1, 2, 2, 1}),
+                   ids};
+  const Tensors out = run(op, in), grads{floats({1, 3, 2}), Tensor()};
+  CHECK(where_nan(out[0]) == Flags{0, 0, 1, 1, 0, 0});
+  CHECK(where_nan(op.grad({in, out, grads, {0}})[0]) == Flags{0, 0, 1, 1, 0, 0});
+}
+
+TEST_CASE("a row out of range makes the gradient of its anchor NaN") {
+  const Tensor chosen =
+      to_device(Tensor::of<std::int64_t>({3, 2}, {1, 2, 0, 3, 1, 0}), Device::cuda);
+  const Tensor ds = run_one(ops::TripletBackward(0.2), {floats({1}), floats({3, 3}), chosen});
+  CHECK(where_nan(ds) == Flags{0, 0, 0, 1, 1, 1, 0, 0, 0});
 }
 
 TEST_CASE("a label or flag out of range makes the loss NaN") {
