@@ -45,6 +45,9 @@ nn::AttentionOptions attention_options(const Config& config) {
   o.theta = a.theta;
   o.magnitude_prior = a.magnitude_prior;
   o.stop_grad_em = a.stop_grad_em;
+  o.value_propagation = a.value_propagation;
+  o.theta_v = a.theta_v;
+  o.beta = a.beta;
   o.feature_axis = a.axis == "feature";
   o.squeeze = one_of<O::Squeeze>(
       a.squeeze,
@@ -114,11 +117,19 @@ void require_consistent_sparsity(const Config& config, const nn::AttentionOption
     needs(traits.spread, "weights of tokens on tokens");
 }
 
+// Options of prob's value propagation without it.
+void require_consistent_values(const AttentionConfig& a) {
+  for (const auto& [key, value] : {std::pair{"theta_v", a.theta_v}, {"beta", a.beta}})
+    usage_require(a.value_propagation || value == 1, fmt::format("attention.{}", key),
+                  "expected 1 without attention.value_propagation, got {}", value);
+}
+
 // Settings that contradict the variant of attention.
 void require_consistent(const Config& config, const nn::AttentionOptions& o) {
   const nn::AttentionTraits traits = nn::attention_traits(o);
   require_consistent_gates(config, o);
   require_consistent_sparsity(config, o);
+  require_consistent_values(config.attention);
   usage_require(o.weight_dropout == 0 || traits.weights, "attention.dropout",
                 "expected 0 with model.attention = \"{}\", which has no attention weights, got {}",
                 o.variant, o.weight_dropout);

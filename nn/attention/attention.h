@@ -43,6 +43,8 @@ struct AttentionOptions {
   std::int64_t steps = 1;  // prob
   double theta = 1;
   bool magnitude_prior = false, stop_grad_em = false;
+  bool value_propagation = false;
+  double theta_v = 1, beta = 1;
 
   bool feature_axis = false;  // kerformer
   Squeeze squeeze = Squeeze::mean;

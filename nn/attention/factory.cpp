@@ -87,8 +87,9 @@ AttentionTraits attention_traits(const AttentionOptions& options) {
   AttentionTraits traits = variant_of(options).traits;
   if (traits.priors) traits.likelihood = options.rbf_score;
   if (options.variant == "kerformer") traits.gates = options.se;
-  // its key updates see all queries
-  if (options.variant == "prob") traits.some_queries = options.steps == 0;
+  // its updates of keys and values see all queries
+  if (options.variant == "prob")
+    traits.some_queries = options.steps == 0 && !options.value_propagation;
   // its priors are learnt from the shares of all heads
   if (options.variant == "mgk") traits.some_heads = options.mode != AttentionOptions::Mode::soft_e;
   return traits;

@@ -1,20 +1,29 @@
 #include "nn/attention/prob.h"
 
+#include "nn/attention/positions.h"
 #include "tensor/ops/key_update.h"
 
 namespace hg::nn {
 
 Tensor ProbAttention::mix(const CoreInput& core, const Context& context) const {
-  const KeyUpdateOptions step{.heads = core.heads.count(),
-                              .theta = options_.theta,
-                              .dot_scores = options_.magnitude_prior,
-                              .stop_gradient = options_.stop_grad_em};
+  KeyUpdateOptions step{.heads = core.heads.count(),
+                        .theta = options_.theta,
+                        .dot_scores = options_.magnitude_prior,
+                        .stop_gradient = options_.stop_grad_em};
   Tensor keys;
   for (std::int64_t t = 0; t < options_.steps; ++t) keys = key_update(step, core.qkv[0], keys);
   QuadraticOptions o = quadratic(context, core, core.x.dim(1));
   o.score = options_.magnitude_prior ? QuadraticOptions::Score::dot : QuadraticOptions::Score::rbf;
   Tensors inputs = core.qkv;
-  if (keys.defined()) {
+  if (options_.value_propagation) {
+    step.theta = options_.theta_v;
+    step.beta = options_.beta;
+    const Tensor values = value_update(step, core.qkv[0], keys);
+    inputs = split_qkv(core.qkv[0]);
+    if (keys.defined()) inputs[1] = keys;
+    inputs[2] = values;
+    o.apart = true;
+  } else if (keys.defined()) {
     inputs.push_back(keys);
     o.extra_keys = 1;
     o.replace_keys = true;

@@ -1,5 +1,7 @@
 // prob: attention as the MAP value of a joint mixture over queries and values. T EM steps adapt the
-// keys to the queries; then the Gaussian posterior (or, with the magnitude prior, softmax).
+// keys to the queries; then the Gaussian posterior (or, with the magnitude prior, softmax). With
+// value propagation every token's value is known, and units' values are first drawn to those of the
+// tokens that answer to them.
 #pragma once
 
 #include "nn/attention/attention.h"

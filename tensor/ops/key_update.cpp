@@ -43,9 +43,9 @@ void add_scaled(std::int64_t n, T factor, const T* x, T* y) {
 template <class T>
 struct Forward {
   cpu::QuadraticCall<T> call;
-  TokenHeads<T> prior_mean, out;  // k0, k'
+  TokenHeads<T> summed, prior_mean, kept, out;  // of keys: q, k0, the present keys, k'
   T *lse, *mass;
-  T theta;
+  T theta, factor;
 
   void operator()(std::int64_t b, std::int64_t h) const {
     const cpu::QuadraticSizes& s = call.s;
@@ -67,22 +67,22 @@ struct Forward {
         scale_row(s.m, T{1} / sum, row, row);
         add(s.m, row, sums);
       }
-      cpu::gemm_serial<T>(s.m, s.d, rows, {scores, 1, s.m}, call.q.matrix(b, h, i), out.at(b, h),
+      cpu::gemm_serial<T>(s.m, s.d, rows, {scores, 1, s.m}, summed.matrix(b, h, i), out.at(b, h),
                           out.row, packed, {.accumulate = i > 0});
     }
     for (std::int64_t j = 0; j < s.m; ++j) combine(b, h, j, sums[j]);
   }
 
-  // k'_j holds sum_i w_ij q_i
+  // out_j holds sum_i w_ij summed_i
   void combine(std::int64_t b, std::int64_t h, std::int64_t j, T sum) const {
     const std::int64_t d = call.s.d;
     T* const key = out.at(b, h) + j * out.row;
-    const T precision = theta + call.scale[0] * sum;
+    const T precision = theta + factor * sum;
     if (precision == 0) {
-      std::copy_n(call.k[0].at(b, h) + j * call.k[0].row, d, key);
+      std::copy_n(kept.at(b, h) + j * kept.row, d, key);
       return;
     }
-    const auto t = ei::pset1<cpu::Packet<T>>(theta), a = ei::pset1<cpu::Packet<T>>(call.scale[0]),
+    const auto t = ei::pset1<cpu::Packet<T>>(theta), a = ei::pset1<cpu::Packet<T>>(factor),
                p = ei::pset1<cpu::Packet<T>>(precision);
     cpu::map(
         d, key, [&](auto n, auto k0) { return ei::pdiv(ei::pmadd(a, n, ei::pmul(t, k0)), p); }, key,
@@ -93,13 +93,13 @@ struct Forward {
 template <class T>
 struct Backward {
   cpu::QuadraticCall<T> call;
-  TokenHeads<T> out, grad_out, dq, dk0, dk;  // dk: of the present keys
+  TokenHeads<T> summed, out, grad_out, dsummed, dq, dmean, dk;  // dk: of the present keys
   const T *lse, *mass;
-  T theta;
-  bool stop, own_keys;  // own_keys: the present keys are k0
+  T theta, factor;
+  bool stop, values, own_keys;  // own_keys: the present keys are k0
 
-  // dn_j = a dk'_j / p_j, dc_j = - a dk'_j.k'_j / p_j, dk0 = theta dk' / p with p = theta + a c;
-  // dq_i = sum_j w_ij dn_j, dw_ij = dn_j.q_i + dc_j, and so on as in attention
+  // dn_j = a dout_j / p_j, dc_j = - a dout_j.out_j / p_j, dmean = theta dout / p, p = theta + a c;
+  // dsummed_i = sum_j w_ij dn_j, dw_ij = dn_j.summed_i + dc_j, and so on as in attention
   void operator()(std::int64_t b, std::int64_t h) const {
     const cpu::QuadraticSizes& s = call.s;
     const std::int64_t step = s.block_rows();
@@ -121,31 +121,33 @@ struct Backward {
       const std::int64_t rows = std::min(step, s.n - i);
       const auto q = call.q.matrix(b, h, i);
       call.score_block(b, h, i, rows, keys_t, bias, w);
-      if (!stop) cpu::gemm_packed<T>(rows, s.m, s.d, q, dn_t, ds, s.m, {.bias = dc});
+      if (!stop)
+        cpu::gemm_packed<T>(rows, s.m, s.d, summed.matrix(b, h, i), dn_t, ds, s.m, {.bias = dc});
       for (std::int64_t r = 0; r < rows; ++r)
         weights_row(b, h, i + r, w + r * s.m, stop ? nullptr : ds + r * s.m, sums);
-      T* const to = dq.at(b, h) + i * dq.row;
-      cpu::gemm_packed<T>(rows, s.d, s.m, {w, s.m, 1}, dn_packed, to, dq.row);
+      cpu::gemm_packed<T>(rows, s.d, s.m, {w, s.m, 1}, dn_packed,
+                          dsummed.at(b, h) + i * dsummed.row, dsummed.row);
       if (stop) continue;
-      cpu::gemm_packed<T>(rows, s.d, s.m, {ds, s.m, 1}, keys, to, dq.row, {.accumulate = true});
+      cpu::gemm_packed<T>(rows, s.d, s.m, {ds, s.m, 1}, keys, dq.at(b, h) + i * dq.row, dq.row,
+                          {.accumulate = true});  // on what it has of the sums, or 0
       cpu::gemm_serial<T>(s.m, s.d, rows, {ds, 1, s.m}, q, grad, s.d, packed, {.accumulate = true});
     }
     for (std::int64_t j = 0; j < s.m; ++j) store(b, h, j, grad + j * s.d, sums[j]);
   }
 
   T precision(std::int64_t head, std::int64_t j) const {
-    return theta + call.scale[0] * mass[head * call.s.m + j];
+    return theta + factor * mass[head * call.s.m + j];
   }
   void quotient(std::int64_t b, std::int64_t h, T* dn, T* dc) const {
     const cpu::QuadraticSizes& s = call.s;
     for (std::int64_t j = 0; j < s.m; ++j) {
       const T* const dk = grad_out.at(b, h) + j * grad_out.row;
-      const T p = precision(b * s.heads + h, j), factor = p == 0 ? T{0} : call.scale[0] / p;
-      scale_row(s.d, factor, dk, dn + j * s.d);
+      const T p = precision(b * s.heads + h, j), share = p == 0 ? T{0} : factor / p;
+      scale_row(s.d, share, dk, dn + j * s.d);
       if (stop) continue;
-      dc[j] = -factor * cpu::row_sum(
-                            s.d, [](auto x, auto y) { return ei::pmul(x, y); }, dk,
-                            static_cast<const T*>(out.at(b, h) + j * out.row));
+      dc[j] = -share * cpu::row_sum(
+                           s.d, [](auto x, auto y) { return ei::pmul(x, y); }, dk,
+                           static_cast<const T*>(out.at(b, h) + j * out.row));
     }
   }
   // w: scores -> weights; ds: dw -> gradients of the scores, which are added to sums
@@ -170,13 +172,18 @@ struct Backward {
     const T* const given = grad_out.at(b, h) + j * grad_out.row;
     const T p = precision(b * call.s.heads + h, j);
     if (!stop && call.has_bias()) add_scaled(d, -sum, call.k[0].at(b, h) + j * call.k[0].row, grad);
-    T* const mean = dk0.at(b, h) + j * dk0.row;
+    T *const mean = dmean.at(b, h) + j * dmean.row, *const key = dk.at(b, h) + j * dk.row;
+    if (values) {  // on what it has of the sums; where p is 0, the value was kept
+      add_scaled(d, p == 0 ? T{1} : theta / p, given, mean);
+      std::copy_n(grad, d, key);
+      return;
+    }
     scale_row(d, p == 0 ? T{0} : theta / p, given, mean);
     if (p == 0) add(d, given, grad);  // the key was kept
     if (own_keys)
       add(d, grad, mean);
     else
-      std::copy_n(grad, d, dk.at(b, h) + j * dk.row);
+      std::copy_n(grad, d, key);
   }
 };
 
@@ -201,36 +208,41 @@ struct Counts {
   }
 };
 
-}  // namespace
-
-TensorSpecs KeyUpdate::infer(In in) const {
-  check_operands(*this, options, in);
+TensorSpecs updated_specs(const Op& op, const KeyUpdateOptions& options, In in) {
+  check_operands(op, options, in);
   TensorSpec keys = in[0].spec(), rows = in[0].spec();
   keys.shape[2] /= 3;
   rows.shape = {keys.shape[0], options.heads, keys.shape[1]};
   return {keys, rows, rows};
 }
 
-// qk: scale 1, bias 1 per score, norms 2; weights: softmax 5, sum over queries 1; wq: 4 per element
-CostParts KeyUpdate::cost(In in, In out) const {
+// qk: scale 1, bias 1 per score, norms 2; weights: softmax 5, sum over queries 1; sums: 4 per
+// element
+CostParts update_cost(const KeyUpdateOptions& options, bool values, In in, In out) {
   const Counts c(options, in[0]);
   const std::uint64_t scores = options.dot_scores ? c.pairs : 2 * c.pairs + 2 * c.elements;
   const std::uint64_t third = in[0].bytes() / 3;
-  const std::uint64_t present = in.size() > 1 ? in[1].bytes() : 0;
-  return {{"qk", {c.product, scores, third + (in.size() > 1 ? present : third), 0}},
+  const bool apart = in.size() > 1;
+  return {{"qk", {c.product, scores, third + (apart ? in[1].bytes() : third), 0}},
           {"weights", {0, 6 * c.pairs, 0, out[1].bytes() + out[2].bytes()}},
-          {"wq", {c.product, 4 * c.elements, in.size() > 1 ? third : 0, out[0].bytes()}}};
+          {values ? "wv" : "wq",
+           {c.product, 4 * c.elements, values || apart ? third : 0, out[0].bytes()}}};
 }
 
-void KeyUpdate::cpu(In in, Out out) const {
+void run_update(const Op& op, const KeyUpdateOptions& options, bool values, In in, Out out) {
   const QuadraticOptions scores = options.scores(in.size() > 1);
-  dispatch_float(out[0].dtype(), name(), [&]<class T>() {
-    const Forward<T> forward{cpu::QuadraticCall<T>(scores, in),
-                             cpu::token_heads<T>(in[0], options.heads, 1, 3),
+  dispatch_float(out[0].dtype(), op.name(), [&]<class T>() {
+    const cpu::QuadraticCall<T> call(scores, in);
+    const TokenHeads<T> k0 = cpu::token_heads<T>(in[0], options.heads, 1, 3);
+    const Forward<T> forward{call,
+                             values ? call.v : call.q,
+                             values ? call.v : k0,
+                             values ? call.v : call.k[0],
                              cpu::token_heads<T>(out[0], options.heads),
                              out[1].data<T>(),
                              out[2].data<T>(),
-                             static_cast<T>(options.theta)};
+                             static_cast<T>(options.theta),
+                             values ? static_cast<T>(options.beta) : call.scale[0]};
     const std::int64_t heads = options.heads;
     cpu::parallel_for(in[0].dim(0) * heads, 1, [&](std::int64_t head, std::int64_t) {
       forward(head / heads, head % heads);
@@ -238,13 +250,11 @@ void KeyUpdate::cpu(In in, Out out) const {
   });
 }
 
-Tensors KeyUpdate::grad(const GradArgs& args) const {
+Tensors gradients_by(const Op& backward, const GradArgs& args) {
   Tensors inputs{args.grad_out[0], args.out[0], args.out[1], args.out[2]};
   inputs.insert(inputs.end(), args.in.begin(), args.in.end());
-  return run(KeyUpdateBackward(options), inputs);
+  return run(backward, inputs);
 }
-
-namespace {
 
 std::vector<std::pair<KeyUpdateOptions, std::vector<SampleInput>>> update_samples() {
   using S = SampleInput;
@@ -257,35 +267,34 @@ std::vector<std::pair<KeyUpdateOptions, std::vector<SampleInput>>> update_sample
           {O{.heads = 2, .theta = 0}, apart(2, 5, 6)},
           {O{.heads = 2, .dot_scores = true}, apart(1, 7, 6)},
           {O{.heads = 2, .stop_gradient = true}, apart(2, 4, 6)},
-          {O{.heads = 1, .stop_gradient = true}, {S::uniform({1, 5, 12})}}};
+          {O{.heads = 1, .stop_gradient = true}, {S::uniform({1, 5, 12})}},
+          {O{.heads = 2, .theta = 0.3, .beta = 2}, apart(1, 5, 6)}};
 }
 
-}  // namespace
-
-Samples KeyUpdate::samples() {
+template <class Update>
+Samples samples_of_update() {
   Samples all;
   for (const auto& [options, inputs] : update_samples())
-    if (!options.stop_gradient) all.push_back(sample(KeyUpdate(options), inputs, 1e-5));
-  all.push_back(sample(KeyUpdate({.heads = 1}), {SampleInput::uniform({1, 197, 9})}, 1e-5));
+    if (!options.stop_gradient) all.push_back(sample(Update(options), inputs, 1e-5));
+  all.push_back(sample(Update({.heads = 1}), {SampleInput::uniform({1, 197, 9})}, 1e-5));
   return all;
 }
 
-TensorSpecs KeyUpdateBackward::infer(In in) const {
-  require(in.size() == 5 || in.size() == 6, name(), "expected 5 or 6 inputs, got {}", in.size());
-  expect_float(*this, in);
-  const TensorSpecs made = KeyUpdate(options).infer(in.subspan(4));
-  expect_shape(*this, in, 0, made[0].shape);
-  for (int i = 0; i < 3; ++i)
-    expect_shape(*this, in, i + 1, made[static_cast<std::size_t>(i)].shape);
+TensorSpecs update_gradient_specs(const Op& op, const KeyUpdateOptions& options, In in) {
+  require(in.size() == 5 || in.size() == 6, op.name(), "expected 5 or 6 inputs, got {}", in.size());
+  expect_float(op, in);
+  const TensorSpecs made = updated_specs(op, options, in.subspan(4));
+  expect_shape(op, in, 0, made[0].shape);
+  for (int i = 0; i < 3; ++i) expect_shape(op, in, i + 1, made[static_cast<std::size_t>(i)].shape);
   TensorSpecs specs;
   for (const Tensor& t : in.subspan(4)) specs.push_back(t.spec());
   return specs;
 }
 
-// weights: exp 3; and, unless stopped, dc 1, dot 2, ds 3 per pair. wq: dn 1, dk0 1 per element; and
-// dc 2. qk: bias 1 per score, norms 2; and sums of ds 1 per score, their part 2. All gradients of
-// keys that are k0 add up: 1.
-CostParts KeyUpdateBackward::cost(In in, In out) const {
+// weights: exp 3; and, unless stopped, dc 1, dot 2, ds 3 per pair. sums: dn 1, dmean 1 per element;
+// and dc 2. qk: bias 1 per score, norms 2; and sums of ds 1 per score, their part 2. All gradients
+// of keys that are k0, and of values, add up: 1.
+CostParts update_gradient_cost(const KeyUpdateOptions& options, bool values, In in, In out) {
   const Counts c(options, in[4]);
   const bool bias = !options.dot_scores, through = !options.stop_gradient, own = in.size() == 5;
   std::uint64_t scores = bias ? c.pairs + 2 * c.elements : 0;
@@ -296,31 +305,40 @@ CostParts KeyUpdateBackward::cost(In in, In out) const {
            {passes * c.product, scores, third + (own ? third : in[5].bytes()),
             own ? 0 : out[1].bytes()}},
           {"weights", {0, (through ? 9 : 3) * c.pairs, in[2].bytes(), 0}},
-          {"wq",
-           {(through ? 2 : 1) * c.product, (2 + (through ? 2u : 0u) + (own ? 1u : 0u)) * c.elements,
-            in[0].bytes() + (through ? in[1].bytes() : 0) + in[3].bytes(), out[0].bytes()}}};
+          {values ? "wv" : "wq",
+           {(through ? 2 : 1) * c.product,
+            (2 + (through ? 2u : 0u) + (own || values ? 1u : 0u)) * c.elements,
+            in[0].bytes() + (through ? in[1].bytes() : 0) + in[3].bytes() +
+                (through && values ? third : 0),
+            out[0].bytes()}}};
 }
 
-void KeyUpdateBackward::cpu(In in, Out out) const {
+void run_update_gradient(const Op& op, const KeyUpdateOptions& options, bool values, In in,
+                         Out out) {
   const In forward = in.subspan(4);
   const bool own = forward.size() == 1;
   const QuadraticOptions scores = options.scores(!own);
-  dispatch_float(out[0].dtype(), name(), [&]<class T>() {
-    std::fill_n(out[0].data<T>(), out[0].numel(), T{0});  // v has no part in it
+  dispatch_float(out[0].dtype(), op.name(), [&]<class T>() {
+    std::fill_n(out[0].data<T>(), out[0].numel(), T{0});  // one of q, k and v may have no part
     const auto part = [&](const Tensor& t, int which) {
       return cpu::token_heads<T>(t, options.heads, which, 3);
     };
     const auto head = [&](const Tensor& t) { return cpu::token_heads<T>(t, options.heads); };
-    const Backward<T> backward{cpu::QuadraticCall<T>(scores, forward),
+    const cpu::QuadraticCall<T> call(scores, forward);
+    const Backward<T> backward{call,
+                               values ? call.v : call.q,
                                head(in[1]),
                                head(in[0]),
+                               part(out[0], values ? 2 : 0),
                                part(out[0], 0),
-                               part(out[0], 1),
+                               part(out[0], values ? 2 : 1),
                                own ? part(out[0], 1) : head(out[1]),
                                in[2].data<T>(),
                                in[3].data<T>(),
                                static_cast<T>(options.theta),
+                               values ? static_cast<T>(options.beta) : call.scale[0],
                                options.stop_gradient,
+                               values,
                                own};
     const std::int64_t heads = options.heads;
     cpu::parallel_for(forward[0].dim(0) * heads, 1, [&](std::int64_t task, std::int64_t) {
@@ -329,7 +347,8 @@ void KeyUpdateBackward::cpu(In in, Out out) const {
   });
 }
 
-Samples KeyUpdateBackward::samples() {
+template <class Backward>
+Samples samples_of_update_gradient() {
   using S = SampleInput;
   Samples all;
   for (const auto& [options, inputs] : update_samples()) {
@@ -338,19 +357,56 @@ Samples KeyUpdateBackward::samples() {
     std::vector<S> all_inputs{S::uniform(keys), S::uniform(keys), S::uniform(rows, 1, 2),
                               S::uniform(rows, 0.2, 3)};
     all_inputs.insert(all_inputs.end(), inputs.begin(), inputs.end());
-    all.push_back(sample(KeyUpdateBackward(options), all_inputs, 1e-5));
+    all.push_back(sample(Backward(options), all_inputs, 1e-5));
   }
   const S keys = S::uniform({1, 197, 3}), rows = S::uniform({1, 1, 197}, 4, 6);
-  all.push_back(sample(KeyUpdateBackward({.heads = 1}),
-                       {keys, keys, rows, rows, S::uniform({1, 197, 9})}, 1e-5));
+  all.push_back(
+      sample(Backward({.heads = 1}), {keys, keys, rows, rows, S::uniform({1, 197, 9})}, 1e-5));
   return all;
 }
 
+}  // namespace
+
+#define HG_UPDATE(Class, values)                                                               \
+  TensorSpecs Class::infer(In in) const { return updated_specs(*this, options, in); }          \
+  CostParts Class::cost(In in, In out) const { return update_cost(options, values, in, out); } \
+  void Class::cpu(In in, Out out) const { run_update(*this, options, values, in, out); }       \
+  Tensors Class::grad(const GradArgs& args) const {                                            \
+    return gradients_by(Class##Backward(options), args);                                       \
+  }                                                                                            \
+  Samples Class::samples() { return samples_of_update<Class>(); }                              \
+  TensorSpecs Class##Backward::infer(In in) const {                                            \
+    return update_gradient_specs(*this, options, in);                                          \
+  }                                                                                            \
+  CostParts Class##Backward::cost(In in, In out) const {                                       \
+    return update_gradient_cost(options, values, in, out);                                     \
+  }                                                                                            \
+  void Class##Backward::cpu(In in, Out out) const {                                            \
+    run_update_gradient(*this, options, values, in, out);                                      \
+  }                                                                                            \
+  Samples Class##Backward::samples() { return samples_of_update_gradient<Class##Backward>(); }
+
+HG_UPDATE(KeyUpdate, false)
+HG_UPDATE(ValueUpdate, true)
+#undef HG_UPDATE
+
 }  // namespace ops
 
-Tensor key_update(const KeyUpdateOptions& options, const Tensor& qkv, const Tensor& keys) {
-  const ops::KeyUpdate op(options);
+namespace {
+
+template <class Update>
+Tensor updated(const KeyUpdateOptions& options, const Tensor& qkv, const Tensor& keys) {
+  const Update op(options);
   return keys.defined() ? run_one(op, {qkv, keys}) : run_one(op, {qkv});
+}
+
+}  // namespace
+
+Tensor key_update(const KeyUpdateOptions& options, const Tensor& qkv, const Tensor& keys) {
+  return updated<ops::KeyUpdate>(options, qkv, keys);
+}
+Tensor value_update(const KeyUpdateOptions& options, const Tensor& qkv, const Tensor& keys) {
+  return updated<ops::ValueUpdate>(options, qkv, keys);
 }
 
 }  // namespace hg

@@ -81,55 +81,111 @@ __global__ void __launch_bounds__(kTileThreads)
   if (!own_keys) e.of(present, u.heads) = of_present;
 }
 
-Update update_of(const KeyUpdateOptions& o, const cuda::QuadraticCall& c, const Tensor& mass) {
-  return {mass.data<float>(), static_cast<float>(o.theta), c.scale[0], c.heads, c.n, c.d};
+// dv += theta dv' / p, on what the values have as those that others are drawn to.
+__global__ void __launch_bounds__(kTileThreads)
+    value_gradients(Update u, HeadRows grad, HeadRows dv, std::int64_t elements) {
+  const std::int64_t at = std::int64_t{blockIdx.x} * kTileThreads + threadIdx.x;
+  if (at >= elements) return;
+  const Element e(at, u);
+  const float p = u.precision(e.index, e.j);
+  e.of(dv, u.heads) += (p == 0 ? 1 : u.theta / p) * e.of(grad, u.heads);
 }
+
+Update update_of(const KeyUpdateOptions& o, bool values, const cuda::QuadraticCall& c,
+                 const Tensor& mass) {
+  return {mass.data<float>(),
+          static_cast<float>(o.theta),
+          values ? static_cast<float>(o.beta) : c.scale[0],
+          c.heads,
+          c.n,
+          c.d};
+}
+
+// Sums of queries draw keys, sums of values draw values.
+void run_update(const KeyUpdateOptions& options, bool values, In in, Out out, CudaStream& stream) {
+  const cuda::QuadraticDevice device(options.scores(in.size() > 1), in, stream);
+  const cuda::QuadraticCall& c = device.call();
+  const HeadRows to = cuda::token_heads(out[0], options.heads);
+  cuda::launch_row_sums(device, out[1].data<float>(), nullptr, stream);
+  cuda::QuadraticGrads sums{};
+  sums.grad = values ? c.v : c.q, sums.dv = to;
+  sums.statistic = out[1].data<float>(), sums.mass = out[2].data<float>();
+  cuda::launch_side<true, cuda::kValues>(device, sums, stream);
+  launch(combine, cuda::blocks_for(out[0].numel(), kTileThreads), kTileThreads, 0, stream,
+         update_of(options, values, c, out[2]),
+         values ? c.v : cuda::token_heads(in[0], options.heads, 1, 3), values ? c.v : c.k[0], to,
+         out[0].numel());
+}
+
+// What both backward passes begin with: dn in the place of values, dc, and where gradients go.
+struct UpdateGradients {
+  UpdateGradients(const KeyUpdateOptions& options, bool values, In in, Out out, CudaStream& stream)
+      : own(in.size() == 5),
+        through(!options.stop_gradient),
+        device(options.scores(!own), in.subspan(4), stream),
+        update(update_of(options, values, device.call(), in[3])),
+        grad(cuda::token_heads(in[0], options.heads)),
+        dn(Tensor::empty(in[0].shape(), DType::f32, Device::cuda)),
+        dc(Tensor::empty(in[2].shape(), DType::f32, Device::cuda)),
+        shared(Tensor::empty(in[2].shape(), DType::f32, Device::cuda)) {
+    const cuda::QuadraticCall& c = device.call();
+    sums.grad = values ? c.v : c.q;
+    device.set_values(cuda::token_heads(dn, options.heads));
+    launch(quotients, cuda::blocks_for(dc.numel(), kTileWarps), kTileThreads, 0, stream, update,
+           grad, cuda::token_heads(in[1], options.heads), c.v, dc.data<float>(), dc.numel());
+    for (const Tensor& t : out) cuda::backend().fill_zero(t.raw(), t.bytes());
+    sums.dq = part(options, out, 0);
+    sums.dk[0] = own ? part(options, out, 1) : cuda::token_heads(out[1], options.heads);
+    sums.statistic = in[2].data<float>(), sums.shared = shared.data<float>();
+    sums.grad_bias = dc.data<float>();
+    if (through) cuda::launch_row_means(device, sums, shared.data<float>(), stream);
+  }
+  static HeadRows part(const KeyUpdateOptions& options, Out out, int which) {
+    return cuda::token_heads(out[0], options.heads, which, 3);
+  }
+
+  const bool own, through;
+  cuda::QuadraticDevice device;
+  const Update update;
+  const HeadRows grad;
+  const Tensor dn, dc, shared;
+  cuda::QuadraticGrads sums{};
+};
 
 }  // namespace
 
 void KeyUpdate::cuda(In in, Out out, CudaStream& stream) const {
-  const cuda::QuadraticDevice device(options.scores(in.size() > 1), in, stream);
-  const cuda::QuadraticCall& c = device.call();
-  const HeadRows keys = cuda::token_heads(out[0], options.heads);
-  cuda::launch_row_sums(device, out[1].data<float>(), nullptr, stream);
-  cuda::QuadraticGrads sums{};
-  sums.grad = c.q, sums.dv = keys;
-  sums.statistic = out[1].data<float>(), sums.mass = out[2].data<float>();
-  cuda::launch_side<true, cuda::kValues>(device, sums, stream);
-  launch(combine, cuda::blocks_for(out[0].numel(), kTileThreads), kTileThreads, 0, stream,
-         update_of(options, c, out[2]), cuda::token_heads(in[0], options.heads, 1, 3), c.k[0], keys,
-         out[0].numel());
+  run_update(options, false, in, out, stream);
+}
+void ValueUpdate::cuda(In in, Out out, CudaStream& stream) const {
+  run_update(options, true, in, out, stream);
 }
 
 void KeyUpdateBackward::cuda(In in, Out out, CudaStream& stream) const {
-  const In forward = in.subspan(4);
-  const bool own = forward.size() == 1, through = !options.stop_gradient;
-  cuda::QuadraticDevice device(options.scores(!own), forward, stream);
-  const cuda::QuadraticCall& c = device.call();
-  const Update update = update_of(options, c, in[3]);
-  const HeadRows grad = cuda::token_heads(in[0], options.heads);
-  const Tensor dn = Tensor::empty(in[0].shape(), DType::f32, Device::cuda);
-  const Tensor dc = Tensor::empty(in[2].shape(), DType::f32, Device::cuda);
-  const Tensor shared = Tensor::empty(in[2].shape(), DType::f32, Device::cuda);
-  device.set_values(cuda::token_heads(dn, options.heads));
-  launch(quotients, cuda::blocks_for(dc.numel(), kTileWarps), kTileThreads, 0, stream, update, grad,
-         cuda::token_heads(in[1], options.heads), c.v, dc.data<float>(), dc.numel());
-  cuda::backend().fill_zero(out[0].raw(), out[0].bytes());  // v has no part in it
-  const HeadRows dk0 = cuda::token_heads(out[0], options.heads, 1, 3);
-  cuda::QuadraticGrads sums{};
-  sums.grad = c.q, sums.dq = cuda::token_heads(out[0], options.heads, 0, 3);
-  sums.dk[0] = own ? dk0 : cuda::token_heads(out[1], options.heads);
-  sums.statistic = in[2].data<float>(), sums.shared = shared.data<float>();
-  sums.grad_bias = dc.data<float>();
-  if (through) {
-    cuda::launch_row_means(device, sums, shared.data<float>(), stream);
-    cuda::launch_side<false, cuda::kSlopes | cuda::kValues>(device, sums, stream);
-    cuda::launch_side<true, cuda::kSlopes>(device, sums, stream);
+  const UpdateGradients g(options, false, in, out, stream);
+  if (g.through) {
+    cuda::launch_side<false, cuda::kSlopes | cuda::kValues>(g.device, g.sums, stream);
+    cuda::launch_side<true, cuda::kSlopes>(g.device, g.sums, stream);
   } else {
-    cuda::launch_side<false, cuda::kValues>(device, sums, stream);
+    cuda::launch_side<false, cuda::kValues>(g.device, g.sums, stream);
   }
   launch(key_gradients, cuda::blocks_for(in[0].numel(), kTileThreads), kTileThreads, 0, stream,
-         update, grad, dk0, sums.dk[0], through, own, in[0].numel());
+         g.update, g.grad, UpdateGradients::part(options, out, 1), g.sums.dk[0], g.through, g.own,
+         in[0].numel());
+}
+
+void ValueUpdateBackward::cuda(In in, Out out, CudaStream& stream) const {
+  const UpdateGradients g(options, true, in, out, stream);
+  const HeadRows dv = UpdateGradients::part(options, out, 2);
+  if (g.through) {
+    cuda::launch_side<false, cuda::kSlopes>(g.device, g.sums, stream);
+    cuda::launch_side<true, cuda::kSlopes>(g.device, g.sums, stream);
+  }
+  cuda::QuadraticGrads values = g.sums;
+  values.dq = dv;  // sum_j w_ij dn_j
+  cuda::launch_side<false, cuda::kValues>(g.device, values, stream);
+  launch(value_gradients, cuda::blocks_for(in[0].numel(), kTileThreads), kTileThreads, 0, stream,
+         g.update, g.grad, dv, in[0].numel());
 }
 
 }  // namespace hg::ops

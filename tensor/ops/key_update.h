@@ -1,6 +1,7 @@
 // One EM step on keys as centres of a Gaussian mixture over queries: with w_ij the weights of
 // attention on the present keys, k'_j = (theta k0_j + a sum_i w_ij q_i) / (theta + a sum_i w_ij),
-// a = 1 / sqrt(D). A key without any weight, and theta = 0, stays as it is.
+// a = 1 / sqrt(D). A key without any weight, and theta = 0, stays as it is. value_update is the
+// same step on the values: v'_j = (theta v_j + beta sum_i w_ij v_i) / (theta + beta sum_i w_ij).
 // Inputs: qkv [B, N, 3 H D], which holds q and k0, and the present keys [B, N, H D] unless they are
 // k0 -> [B, N, H D].
 #pragma once
@@ -11,9 +12,10 @@ namespace hg {
 
 struct KeyUpdateOptions {
   std::int64_t heads = 1;
-  double theta = 1;            // precision of the prior around k0
+  double theta = 1;            // precision of the prior around k0, or v
   bool dot_scores = false;     // weights of softmax instead of Gaussians
   bool stop_gradient = false;  // none flows through the weights
+  double beta = 1;             // of values: precision around that of their unit
 
   // Of the attention whose weights they are; apart: the present keys are not k0.
   QuadraticOptions scores(bool apart) const;
@@ -53,9 +55,42 @@ class KeyUpdateBackward final : public NonDifferentiable<KeyUpdateBackward> {
   const KeyUpdateOptions options;
 };
 
+class ValueUpdate final : public OpOf<ValueUpdate> {
+ public:
+  explicit ValueUpdate(const KeyUpdateOptions& options) : options(options) {}
+
+  std::string_view name() const override { return "value_update"; }
+  TensorSpecs infer(In in) const override;       // values; lse, sums of weights, as above
+  CostParts cost(In in, In out) const override;  // parts: qk, weights, wv
+  void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
+  Tensors grad(const GradArgs& args) const override;
+  Indices auxiliary_outputs() const override { return {1, 2}; }
+  static Samples samples();
+
+  const KeyUpdateOptions options;
+};
+
+// as KeyUpdateBackward
+class ValueUpdateBackward final : public NonDifferentiable<ValueUpdateBackward> {
+ public:
+  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
+  explicit ValueUpdateBackward(const KeyUpdateOptions& options) : options(options) {}
+
+  std::string_view name() const override { return "value_update_backward"; }
+  TensorSpecs infer(In in) const override;
+  CostParts cost(In in, In out) const override;  // parts: qk, weights, wv
+  void cpu(In in, Out out) const override;
+  HG_CUDA_KERNEL;
+  static Samples samples();
+
+  const KeyUpdateOptions options;
+};
+
 }  // namespace ops
 
 // `keys` may be undefined: those in qkv.
 Tensor key_update(const KeyUpdateOptions& options, const Tensor& qkv, const Tensor& keys);
+Tensor value_update(const KeyUpdateOptions& options, const Tensor& qkv, const Tensor& keys);
 
 }  // namespace hg

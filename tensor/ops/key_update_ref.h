@@ -11,14 +11,20 @@ namespace hg {
 template <class T>
 struct KeyUpdateReference {
   const KeyUpdateOptions& o;
+  bool values;
   RefIn<T> in;
   std::int64_t batch, n, d;
 
-  KeyUpdateReference(const KeyUpdateOptions& options, RefIn<T> inputs) : o(options), in(inputs) {
+  KeyUpdateReference(const KeyUpdateOptions& options, bool values, RefIn<T> inputs)
+      : o(options), values(values), in(inputs) {
     batch = in[0].dim(0), n = in[0].dim(1), d = in[0].dim(2) / (3 * o.heads);
   }
   bool own() const { return in.size() == 1; }
   double scale() const { return 1 / std::sqrt(static_cast<double>(d)); }
+  double factor() const { return values ? o.beta : scale(); }
+  const char* sums() const { return values ? "wv" : "wq"; }
+  int summed() const { return values ? 2 : 0; }  // part of qkv
+  int mean() const { return values ? 2 : 1; }
   std::int64_t packed(int part, std::int64_t b, std::int64_t h, std::int64_t i,
                       std::int64_t c) const {
     return (((b * n + i) * 3 + part) * o.heads + h) * d + c;
@@ -58,12 +64,12 @@ struct KeyUpdateReference {
   }
 };
 
-template <>
-struct Reference<ops::KeyUpdate> {
-  template <class T>
-  static void run(const ops::KeyUpdate& op, RefIn<T> in, RefOut<T> out) {
-    for (const char* name : {"qk", "weights", "wq"}) ref::part(name);
-    KeyUpdateReference<T> x(op.options, in);
+template <bool values>
+struct UpdateReference {
+  template <class T, class Op>
+  static void run(const Op& op, RefIn<T> in, RefOut<T> out) {
+    KeyUpdateReference<T> x(op.options, values, in);
+    for (const char* name : {"qk", "weights", x.sums()}) ref::part(name);
     for (std::int64_t b = 0; b < x.batch; ++b)
       for (std::int64_t h = 0; h < x.o.heads; ++h) head(x, b, h, out);
   }
@@ -85,31 +91,32 @@ struct Reference<ops::KeyUpdate> {
       for (T& s : w) s = s / sum;
       out[1][first + i] = T(double(top) + std::log(double(sum)));
       for (std::int64_t j = 0; j < x.n; ++j) mass[j] += w[j];
-      ref::part("wq");
+      ref::part(x.sums());
       for (std::int64_t j = 0; j < x.n; ++j)
-        for (std::int64_t c = 0; c < x.d; ++c) ref::mac(sums[j * x.d + c], w[j], x.q(b, h, i, c));
+        for (std::int64_t c = 0; c < x.d; ++c)
+          ref::mac(sums[j * x.d + c], w[j], x.in[0][x.packed(x.summed(), b, h, i, c)]);
     }
     for (std::int64_t j = 0; j < x.n; ++j) {
       ref::part("weights");
       out[2][first + j] = mass[j];
-      ref::part("wq");
-      const T precision(x.o.theta + x.scale() * double(mass[j]));
+      ref::part(x.sums());
+      const T precision(x.o.theta + x.factor() * double(mass[j]));
       for (std::int64_t c = 0; c < x.d; ++c)
-        out[0][x.apart(b, h, j, c)] =
-            (T(x.o.theta) * x.in[0][x.packed(1, b, h, j, c)] + T(x.scale()) * sums[j * x.d + c]) /
-            precision;
+        out[0][x.apart(b, h, j, c)] = (T(x.o.theta) * x.in[0][x.packed(x.mean(), b, h, j, c)] +
+                                       T(x.factor()) * sums[j * x.d + c]) /
+                                      precision;
     }
   }
 };
 
-template <>
-struct Reference<ops::KeyUpdateBackward> {
+template <bool values>
+struct UpdateBackwardReference {
   // in: dk', k', lse, sums of weights, then the forward's inputs
-  template <class T>
-  static void run(const ops::KeyUpdateBackward& op, RefIn<T> in, RefOut<T> out) {
-    for (const char* name : {"qk", "weights", "wq"}) ref::part(name);
-    KeyUpdateReference<T> x(op.options, in.subspan(4));
-    ref::part("wq");
+  template <class T, class Op>
+  static void run(const Op& op, RefIn<T> in, RefOut<T> out) {
+    KeyUpdateReference<T> x(op.options, values, in.subspan(4));
+    for (const char* name : {"qk", "weights", x.sums()}) ref::part(name);
+    ref::part(x.sums());
     for (std::int64_t i = 0; i < out[0].numel(); ++i) out[0][i] = T(0);
     ref::part("qk");
     for (std::int64_t i = 0; !x.own() && i < out[1].numel(); ++i) out[1][i] = T(0);
@@ -125,27 +132,32 @@ struct Reference<ops::KeyUpdateBackward> {
     const std::vector<T> bias = x.bias(b, h);
     std::vector<T> dn(static_cast<std::size_t>(x.n * x.d), T(0)), dc, grad(dn),
         sums(static_cast<std::size_t>(x.n), T(0));
-    ref::part("wq");
+    ref::part(x.sums());
     for (std::int64_t j = 0; j < x.n; ++j) {
-      const double precision = x.o.theta + x.scale() * double(in[3][first + j]);
+      const double precision = x.o.theta + x.factor() * double(in[3][first + j]);
       T dot(0);
       for (std::int64_t c = 0; c < x.d; ++c) {
         const T g = in[0][x.apart(b, h, j, c)];
-        dn[j * x.d + c] = g * T(x.scale() / precision);
+        dn[j * x.d + c] = g * T(x.factor() / precision);
         if (through) dot += g * in[1][x.apart(b, h, j, c)];
-        out[0][x.packed(1, b, h, j, c)] = g * T(x.o.theta / precision);
+        T& mean = out[0][x.packed(x.mean(), b, h, j, c)];
+        if (values)
+          mean += g * T(x.o.theta / precision);
+        else
+          mean = g * T(x.o.theta / precision);
       }
-      dc.push_back(T(-double(dot) * x.scale() / precision));
+      dc.push_back(T(-double(dot) * x.factor() / precision));
     }
     for (std::int64_t i = 0; i < x.n; ++i) {
       std::vector<T> w = x.scores(bias, b, h, i), ds(w.size(), T(0));
       ref::part("weights");
       for (T& s : w) s = ref::exp(s * T(x.scale()) - in[2][first + i]);
-      ref::part("wq");
+      ref::part(x.sums());
       for (std::int64_t j = 0; j < x.n; ++j)
         for (std::int64_t c = 0; c < x.d; ++c) {
-          ref::mac(out[0][x.packed(0, b, h, i, c)], w[j], dn[j * x.d + c]);
-          if (through) ref::mac(ds[j], dn[j * x.d + c], x.q(b, h, i, c));
+          const std::int64_t summed = x.packed(x.summed(), b, h, i, c);
+          ref::mac(out[0][summed], w[j], dn[j * x.d + c]);
+          if (through) ref::mac(ds[j], dn[j * x.d + c], x.in[0][summed]);
         }
       if (!through) continue;
       ref::part("weights");
@@ -169,8 +181,10 @@ struct Reference<ops::KeyUpdateBackward> {
         T& g = grad[j * x.d + c];
         ref::part("qk");
         if (through && !x.o.dot_scores) g -= sums[j] * x.key(b, h, j, c);
-        if (x.own()) {
-          ref::part("wq");
+        if (x.own() && values) {
+          out[0][x.packed(1, b, h, j, c)] = g;
+        } else if (x.own()) {
+          ref::part(x.sums());
           out[0][x.packed(1, b, h, j, c)] += g;
         } else {
           out[1][x.apart(b, h, j, c)] = g;
@@ -178,5 +192,14 @@ struct Reference<ops::KeyUpdateBackward> {
       }
   }
 };
+
+template <>
+struct Reference<ops::KeyUpdate> : UpdateReference<false> {};
+template <>
+struct Reference<ops::KeyUpdateBackward> : UpdateBackwardReference<false> {};
+template <>
+struct Reference<ops::ValueUpdate> : UpdateReference<true> {};
+template <>
+struct Reference<ops::ValueUpdateBackward> : UpdateBackwardReference<true> {};
 
 }  // namespace hg

@@ -99,6 +99,18 @@ TEST_CASE("products of every core are counted as the formulas say") {
     }
 }
 
+TEST_CASE("propagating values costs two more products forward and five backward") {
+  O o;
+  o.variant = "prob";
+  const Sizes s{17, 4, 48};
+  const CoreCounter before = count(o, s);
+  o.value_propagation = true;
+  const CoreCounter after = count(o, s);
+  const auto product = static_cast<std::uint64_t>(2 * s.n * s.n * s.x());
+  CHECK(after.forward == before.forward + 2 * product);
+  CHECK(after.backward == before.backward + 5 * product);
+}
+
 TEST_CASE("a mixture of half the heads costs less than softmax with all") {
   O mgk, softmax;
   mgk.variant = "mgk";

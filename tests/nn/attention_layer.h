@@ -68,6 +68,14 @@ inline std::vector<AttentionOptions> all_variants() {
   all.push_back(prob);
   prob.magnitude_prior = true;
   all.push_back(prob);
+  O propagated;
+  propagated.variant = "prob";
+  propagated.value_propagation = true;
+  propagated.theta_v = 0.5;
+  propagated.beta = 2;
+  all.push_back(propagated);
+  propagated.steps = 0;
+  all.push_back(propagated);
   O kerformer;
   kerformer.variant = "kerformer";
   kerformer.feature_axis = true;

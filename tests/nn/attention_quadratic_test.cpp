@@ -319,6 +319,30 @@ TEST_CASE("prob without steps is rbf and a firm prior moves no key") {
   CHECK(difference(run_layer(o, parts), rbf) < 1e-5);
 }
 
+TEST_CASE("prob: values are drawn to those of the tokens that answer to them") {
+  const Tensors parts = inputs();
+  const Tensor off = run_layer(variant("prob"), parts);
+  O o = variant("prob");
+  o.theta_v = 7, o.beta = 3;
+  CHECK(same_bits(run_layer(o, parts), off));  // without the option they are nothing
+  o.value_propagation = true;
+  o.theta_v = 1e9, o.beta = 1;
+  CHECK(difference(run_layer(o, parts), off) < 1e-5);
+  o.theta_v = 1, o.beta = 0;
+  CHECK(difference(run_layer(o, parts), off) < 1e-5);
+  o.beta = 1;
+  CHECK(difference(run_layer(o, parts), off) > 1e-3);
+
+  // By hand: of one token alone; of two whose queries lie between both keys, so that all w are 1/2.
+  const Tensor qkv = Tensor::of<float>({1, 1, 3}, {1, 2, 5});
+  CHECK(value_update({.heads = 1, .theta = 0.5, .beta = 4}, qkv, {}).item<float>() ==
+        doctest::Approx(5));
+  const Tensor two = Tensor::of<float>({1, 2, 3}, {0, 1, 6, 0, -1, 3});
+  const auto values = value_update({.heads = 1}, two, {}).to_vector<float>();
+  CHECK(values[0] == doctest::Approx((6 + 0.5 * 6 + 0.5 * 3) / 2));
+  CHECK(values[1] == doctest::Approx((3 + 0.5 * 6 + 0.5 * 3) / 2));
+}
+
 TEST_CASE("prob: a step never lowers the mixture's posterior") {
   const std::int64_t d = 3, n = 8;
   const Tensor qkv = random({1, n, 3 * d}, 4, -2, 2, DType::f64);
