@@ -240,13 +240,22 @@ TEST_CASE("pretraining, contrastive training and fine-tuning hand on what the ne
 TEST_CASE("a contrastive phase leaves alone what is frozen") {
   const Run still(contrastive() + "[phase.train]\nlearning_rate = 0.0");
   const Run r(contrastive("freeze = [\"patch_embed\", \"blocks.0.attn\"]"));
-  const Safetensors start = model_of(still.done("still")), end = model_of(r.done("run"));
+  const Outcome outcome = hgtrain({"train", r.config, "--out", r.folder / "run"});
+  INFO(outcome.err);
+  REQUIRE(outcome.code == 0);
+  const Safetensors start = model_of(still.done("still")), end = model_of(r.folder / "run");
+  std::int64_t frozen = 0;
   for (const auto& [name, tensor] : start.tensors) {
     INFO(name);
     const bool stays = name.starts_with("patch_embed.") || name.starts_with("blocks.0.attn.") ||
                        name.starts_with("head.");
     CHECK((values_of(end, name) == tensor.to_vector<float>()) == stays);
+    if (stays) frozen += tensor.numel();
   }
+  std::int64_t all = 0;
+  for (const auto& [name, tensor] : end.tensors) all += tensor.numel();
+  CHECK(outcome.err.find(fmt::format("{} of {} parameters trained", all - frozen, all)) !=
+        std::string::npos);
 }
 
 TEST_CASE("which rows belong together follows from the loss") {
@@ -304,6 +313,7 @@ TEST_CASE("settings that contradict a contrastive phase are refused before anyth
             {"phase.0.train.batch_size", "at least 2", "got 1"});
   r.refused(set({"classes_per_batch=11"}), {"phase.0.classes_per_batch", "got 11"});
   r.refused(set({"views=two_view", "classes_per_batch=2"}), {"phase.0.classes_per_batch"});
+  r.refused({"--set", "loss.sparsity=0.1"}, {"loss.sparsity", "learns classes", "got 0.1"});
   // What only the data show; of a later phase, too.
   r.refused(set({"data.train_limit=2"}), {"phase.0.train.batch_size", "0 classes of 2 images"});
   r.refused(set({"classes_per_batch=6"}),

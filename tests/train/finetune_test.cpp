@@ -223,6 +223,9 @@ TEST_CASE("a frozen prefix holds in supervised training, and contradictions are 
   refused("finetune", {"phase.0.new_blocks=4"}, {"phase.0.new_blocks", "3"});
   refused("pretrain", {"phase.0.mask_mode=drop", "phase.0.mask_ratio=1.0"},
           {"phase.0.mask_ratio", "16 patches"});
+  refused("pretrain", {"loss.label_smoothing=0.1"}, {"loss.label_smoothing", "learns classes"});
+  refused("pretrain", {"loss.gate_budget=1.0", "attention.gate=head"},
+          {"loss.gate_budget", "learns classes"});
   refused("pretrain", {"phase.0.decoder_size=8"}, {"phase.0.decoder_size", "drop"});
   refused("pretrain", {"select.heuristic=contrast", "select.mode=zero"},
           {"select.mode", "\"drop\""});

@@ -56,7 +56,7 @@ ContrastivePhase::ContrastivePhase(const PhaseSetting& s, const Safetensors* bef
       projector_(model_.heads(), model_.options().width),
       train_loss_(s.phase(), s.seed(), "train"),
       test_loss_(s.phase(), s.seed(), "test") {
-  take_up(s, before, resumed, s.phase().freeze);
+  take_up(s, before, resumed, frozen_with_head(s.phase()));
 }
 
 GroupPass ContrastivePhase::embeddings_of(const GroupPlan& plan, const Batch& batch) const {
@@ -112,6 +112,7 @@ std::optional<EpochReport> ContrastivePhase::finish_epoch(const std::function<bo
     report.data_flops += batch.selection.flops;
   }
   if (anchors > 0) report.test_loss = total / static_cast<double>(anchors);
+  report.note = trained_note();
   return report;
 }
 

@@ -10,7 +10,10 @@ StepInput DetectPhase::input_of(const Batch& batch) const {
 }
 
 std::optional<EpochReport> DetectPhase::finish_epoch(const std::function<bool()>& stop) {
-  return judge(model_, test_loader_, Judged::boxes, stop);
+  std::optional<EpochReport> report = judge(model_, test_loader_, Judged::boxes, stop);
+  if (const std::string trained = trained_note(); report && !trained.empty())
+    report->note += "  " + trained;
+  return report;
 }
 
 }  // namespace hg

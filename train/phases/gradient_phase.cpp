@@ -11,6 +11,12 @@ Safetensors without(Safetensors weights, const std::vector<std::string>& parts) 
 
 }  // namespace
 
+std::vector<std::string> frozen_with_head(const PhaseConfig& phase) {
+  std::vector<std::string> freeze = phase.freeze;
+  freeze.emplace_back("head");
+  return freeze;
+}
+
 GradientPhase::GradientPhase(const PhaseSetting& s, const Safetensors* before,
                              const std::optional<LoaderOptions>& training,
                              const std::optional<LoaderOptions>& testing)

@@ -9,6 +9,9 @@
 
 namespace hg {
 
+// What a phase freezes whose task is not to tell classes: the classifier's head, too.
+std::vector<std::string> frozen_with_head(const PhaseConfig& phase);
+
 class GradientPhase : public TrainingPhase {
  public:
   std::int64_t batches() const final { return train_loader_.batches(); }

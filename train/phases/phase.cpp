@@ -1,5 +1,7 @@
 #include "train/phases/phase.h"
 
+#include <algorithm>
+
 #include "tensor/random.h"
 #include "train/phases/contrastive.h"
 #include "train/phases/detect.h"
@@ -78,9 +80,28 @@ void check_deterministic(const Config& config, std::size_t index) {
                 "select.prob_decay_rate = 0, so that every batch is filtered");
 }
 
+bool learns_classes(const PhaseConfig& phase) {
+  return phase.kind == "supervised" || phase.kind == "finetune" || phase.kind == "detect";
+}
+
+// Terms of [loss] act on phases that learn classes; a run of others alone would not see them.
+void check_loss_terms(const Config& config) {
+  if (std::any_of(config.phases.begin(), config.phases.end(), learns_classes)) return;
+  const LossConfig& loss = config.loss;
+  for (const auto& [key, value] : {std::pair{"sparsity", loss.sparsity},
+                                   {"gate_budget", loss.gate_budget},
+                                   {"mle", loss.mle},
+                                   {"label_smoothing", loss.label_smoothing}})
+    usage_require(value == 0, fmt::format("loss.{}", key),
+                  "expected 0 in a run without a phase that learns classes (supervised, finetune, "
+                  "detect), got {}",
+                  value);
+}
+
 }  // namespace
 
 void check_phases(const Config& config) {
+  check_loss_terms(config);
   bool pruned = false;
   for (std::size_t i = 0; i < config.phases.size(); ++i) {
     const PhaseConfig& phase = config.phases[i];

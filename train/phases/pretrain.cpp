@@ -14,13 +14,6 @@ nn::MaskedPatchOptions task_options(const PhaseConfig& phase) {
           phase.decoder_depth};
 }
 
-// The classifier's head is not part of the task.
-std::vector<std::string> frozen(const PhaseConfig& phase) {
-  std::vector<std::string> freeze = phase.freeze;
-  freeze.emplace_back("head");
-  return freeze;
-}
-
 nn::PatchMask part_of(const nn::PatchMask& mask, const GroupPlan& plan, std::int64_t g) {
   return {plan.part_of(mask.masked, g), plan.part_of(mask.visible, g)};
 }
@@ -51,7 +44,7 @@ nn::PatchMask MaskDrawer::draw(std::uint64_t key, std::span<const std::int64_t> 
 
 PretrainPhase::PretrainPhase(const PhaseSetting& s, const Safetensors* before, bool resumed)
     : GradientPhase(s, before), phase_(s.phase()), task_(model_, task_options(phase_)) {
-  take_up(s, before, resumed, frozen(phase_));
+  take_up(s, before, resumed, frozen_with_head(phase_));
 }
 
 std::int64_t PretrainPhase::patches_of(const Batch& batch) const {
@@ -128,7 +121,7 @@ std::optional<EpochReport> PretrainPhase::finish_epoch(const std::function<bool(
     report.data_flops += batch.selection.flops;
   }
   report.test_loss = loss / images;
-  report.note = fmt::format("predicting 0 {:.4f}", baseline / images);
+  report.note = fmt::format("predicting 0 {:.4f}, {}", baseline / images, trained_note());
   return report;
 }
 
