@@ -16,12 +16,6 @@ using namespace hg::testing;
 
 using Settings = std::vector<std::string>;
 
-Arguments set(const Settings& settings) {
-  Arguments arguments;
-  for (const std::string& s : settings) arguments.insert(arguments.end(), {"--set", s});
-  return arguments;
-}
-
 // A variant, its settings, and the tensors it adds under blocks.0.attn., as METHODS.md, appendix D
 // names them; the model has width 16, 2 heads of 8 and 17 tokens.
 struct Variant {

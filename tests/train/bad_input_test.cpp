@@ -16,8 +16,6 @@ void check_no_run(const Arguments& more, const std::vector<std::string>& parts,
   CHECK(!exists(folder / "run"));
 }
 
-Arguments set(const std::string& setting) { return {"--set", setting}; }
-
 std::string big_endian(std::uint32_t v) {
   return {char(v >> 24), char(v >> 16), char(v >> 8), char(v)};
 }
@@ -66,19 +64,19 @@ TEST_CASE("usage that makes no sense is refused in one line") {
 }
 
 TEST_CASE("settings that cannot hold are refused in one line naming the key") {
-  check_no_run(set("model.depth"), {"--set", "section.key=value", "model.depth"});
-  check_no_run(set("model.dpeth=2"), {"model.dpeth", "model.depth"});
-  check_no_run(set("model.depth=0"), {"model.depth", "at least 1"});
-  check_no_run(set("model.depth=two"), {"model.depth"});
-  check_no_run(set("model.patch_size=5"), {"model.patch_size", "16", "5"});
-  check_no_run(set("model.heads=3"), {"model.heads"});
-  check_no_run(set("select.top_k=0"), {"select.top_k"});
-  check_no_run(set("model.attention=nonsense"), {"model.attention", "nonsense"});
-  check_no_run(set("select.heuristic=sharpness"), {"select.heuristic", "contrast, variance"});
-  check_no_run(set("train.learning_rate=1e30"), {"train.learning_rate"});
-  check_no_run(set("train.learning_rate=nan"), {"train.learning_rate"});
-  check_no_run(set("train.batch_size=0"), {"train.batch_size"});
-  check_no_run(set("model.num_classes=11"), {"11"});  // shapes has up to 10
+  check_no_run(set({"model.depth"}), {"--set", "section.key=value", "model.depth"});
+  check_no_run(set({"model.dpeth=2"}), {"model.dpeth", "model.depth"});
+  check_no_run(set({"model.depth=0"}), {"model.depth", "at least 1"});
+  check_no_run(set({"model.depth=two"}), {"model.depth"});
+  check_no_run(set({"model.patch_size=5"}), {"model.patch_size", "16", "5"});
+  check_no_run(set({"model.heads=3"}), {"model.heads"});
+  check_no_run(set({"select.top_k=0"}), {"select.top_k"});
+  check_no_run(set({"model.attention=nonsense"}), {"model.attention", "nonsense"});
+  check_no_run(set({"select.heuristic=sharpness"}), {"select.heuristic", "contrast, variance"});
+  check_no_run(set({"train.learning_rate=1e30"}), {"train.learning_rate"});
+  check_no_run(set({"train.learning_rate=nan"}), {"train.learning_rate"});
+  check_no_run(set({"train.batch_size=0"}), {"train.batch_size"});
+  check_no_run(set({"model.num_classes=11"}), {"11"});  // shapes has up to 10
 }
 
 TEST_CASE("a config file that is damaged is named with its line") {

@@ -8,12 +8,6 @@ namespace {
 using namespace hg;
 using namespace hg::testing;
 
-Arguments set(const std::vector<std::string>& settings) {
-  Arguments arguments;
-  for (const std::string& s : settings) arguments.insert(arguments.end(), {"--set", s});
-  return arguments;
-}
-
 const Arguments kSmall =
     tiny_model() + set({"model.patch_size=4", "train.batch_size=4"}) + Arguments{"--threads", "1"};
 

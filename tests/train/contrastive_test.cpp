@@ -292,31 +292,28 @@ TEST_CASE("random negatives are drawn anew each step and in streams of their own
 
 TEST_CASE("settings that contradict a contrastive phase are refused before anything is written") {
   const Run r(contrastive());
-  const auto set = [](const std::vector<std::string>& settings) {
-    Arguments arguments;
-    for (const std::string& s : settings)
-      arguments.insert(arguments.end(), {"--set", "phase.0." + s});
-    return arguments;
+  const auto phase = [](const std::vector<std::string>& settings) {
+    return set(settings, "phase.0.");
   };
-  r.refused(set({"loss=ntxent"}), {"phase.0.views", "two_view", "ntxent"});
-  r.refused(set({"loss=hcl"}), {"phase.0.views", "two_view", "hcl"});
-  r.refused(set({"views=two_view", "data.augment=false"}),
+  r.refused(phase({"loss=ntxent"}), {"phase.0.views", "two_view", "ntxent"});
+  r.refused(phase({"loss=hcl"}), {"phase.0.views", "two_view", "hcl"});
+  r.refused(phase({"views=two_view", "data.augment=false"}),
             {"phase.0.data.augment", "two_view", "both views are the same"});
-  r.refused(set({"loss=triplet", "beta=2.0"}), {"phase.0.beta", "triplet", "hscl, hcl"});
-  r.refused(set({"tau_plus=0.2"}), {"phase.0.tau_plus", "hscl", "hcl"});
-  r.refused(set({"margin=0.5"}), {"phase.0.margin", "triplet"});
-  r.refused(set({"negatives=semi_hard"}), {"phase.0.negatives", "triplet"});
-  r.refused(set({"loss=triplet", "temperature=0.1"}), {"phase.0.temperature", "triplet"});
-  r.refused(set({"negatives=easy"}), {"phase.0.negatives", "hard, semi_hard, random"});
-  r.refused(set({"train.batch_size=3"}), {"phase.0.train.batch_size", "at least 4", "got 3"});
-  r.refused(set({"views=two_view", "train.batch_size=1"}),
+  r.refused(phase({"loss=triplet", "beta=2.0"}), {"phase.0.beta", "triplet", "hscl, hcl"});
+  r.refused(phase({"tau_plus=0.2"}), {"phase.0.tau_plus", "hscl", "hcl"});
+  r.refused(phase({"margin=0.5"}), {"phase.0.margin", "triplet"});
+  r.refused(phase({"negatives=semi_hard"}), {"phase.0.negatives", "triplet"});
+  r.refused(phase({"loss=triplet", "temperature=0.1"}), {"phase.0.temperature", "triplet"});
+  r.refused(phase({"negatives=easy"}), {"phase.0.negatives", "hard, semi_hard, random"});
+  r.refused(phase({"train.batch_size=3"}), {"phase.0.train.batch_size", "at least 4", "got 3"});
+  r.refused(phase({"views=two_view", "train.batch_size=1"}),
             {"phase.0.train.batch_size", "at least 2", "got 1"});
-  r.refused(set({"classes_per_batch=11"}), {"phase.0.classes_per_batch", "got 11"});
-  r.refused(set({"views=two_view", "classes_per_batch=2"}), {"phase.0.classes_per_batch"});
+  r.refused(phase({"classes_per_batch=11"}), {"phase.0.classes_per_batch", "got 11"});
+  r.refused(phase({"views=two_view", "classes_per_batch=2"}), {"phase.0.classes_per_batch"});
   r.refused({"--set", "loss.sparsity=0.1"}, {"loss.sparsity", "learns classes", "got 0.1"});
   // What only the data show; of a later phase, too.
-  r.refused(set({"data.train_limit=2"}), {"phase.0.train.batch_size", "0 classes of 2 images"});
-  r.refused(set({"classes_per_batch=6"}),
+  r.refused(phase({"data.train_limit=2"}), {"phase.0.train.batch_size", "0 classes of 2 images"});
+  r.refused(phase({"classes_per_batch=6"}),
             {"phase.0.train.batch_size", "6 classes", "such classes"});
   const Run later("[[phase]]\n" + contrastive() + "[phase.data]\ntrain_limit = 12");
   later.refused({}, {"phase.1.train.batch_size", "5 classes of 4 images each in a batch of 20"});

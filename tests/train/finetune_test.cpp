@@ -206,9 +206,7 @@ TEST_CASE("a frozen prefix holds in supervised training, and contradictions are 
 
   const auto refused = [&](const std::string& kind, const Arguments& settings,
                            const std::vector<std::string>& parts) {
-    Arguments more;
-    for (const std::string& s : settings) more = more + Arguments{"--set", s};
-    check_refused(train(config(folder, kind), folder / "none", more), 2, parts);
+    check_refused(train(config(folder, kind), folder / "none", set(settings)), 2, parts);
   };
   const std::string cache = "phase.0.cache_features=true";
   refused("supervised", {"phase.0.freeze=[\"block\"]"}, {"phase.0.freeze", "\"block\""});

@@ -17,12 +17,6 @@ using namespace hg::testing;
 
 using Settings = std::vector<std::string>;
 
-Arguments set(const Settings& settings) {
-  Arguments arguments;
-  for (const std::string& s : settings) arguments.insert(arguments.end(), {"--set", s});
-  return arguments;
-}
-
 const Settings kHalfOfHeads{"attention.gate=head", "attention.gate_keep=0.5"};
 
 Config small_config(const Settings& settings) {

@@ -13,31 +13,27 @@ struct Known {
   std::int64_t parameters, forward_matmul;
 };
 
-Arguments set(const std::vector<std::string>& settings) {
-  Arguments arguments;
-  for (const std::string& s : settings) arguments.insert(arguments.end(), {"--set", "model." + s});
-  return arguments;
-}
+Arguments model(const std::vector<std::string>& settings) { return set(settings, "model."); }
 
 Arguments reference(const std::string& depth) {
-  return set({"emb_size=64", "heads=12", "dim_head=64", "depth=" + depth, "num_classes=10",
-              "qkv_bias=false", "pool=mean"});
+  return model({"emb_size=64", "heads=12", "dim_head=64", "depth=" + depth, "num_classes=10",
+                "qkv_bias=false", "pool=mean"});
 }
 
 std::vector<Known> appendix_a() {
   return {
       {"Ti", {}, 5717416, 2507366400},
-      {"Ti, 4 heads", set({"heads=4", "dim_head=48"}), 5717416, 2507366400},
-      {"S", set({"emb_size=384", "heads=6"}), 22050664, 9197764608},
-      {"B", set({"emb_size=768", "heads=12"}), 86567656, 35127656448},
-      {"L", set({"emb_size=1024", "heads=16", "depth=24"}), 304326632, 123109425152},
-      {"H", set({"emb_size=1280", "heads=16", "dim_head=80", "depth=32", "patch_size=14"}),
+      {"Ti, 4 heads", model({"heads=4", "dim_head=48"}), 5717416, 2507366400},
+      {"S", model({"emb_size=384", "heads=6"}), 22050664, 9197764608},
+      {"B", model({"emb_size=768", "heads=12"}), 86567656, 35127656448},
+      {"L", model({"emb_size=1024", "heads=16", "depth=24"}), 304326632, 123109425152},
+      {"H", model({"emb_size=1280", "heads=16", "dim_head=80", "depth=32", "patch_size=14"}),
        632045800, 334590218240},
       {"reference, 2", reference("2"), 522698, 438459648},
       {"reference, 4", reference("4"), 982730, 857650432},
       {"reference, 8", reference("8"), 1902794, 1696032000},
-      {"32 px", set({"img_size=32", "patch_size=4", "num_classes=10"}), 5362762, 730215168},
-      {"64 px", set({"img_size=64", "patch_size=8", "num_classes=200"}), 5427080, 733827072},
+      {"32 px", model({"img_size=32", "patch_size=4", "num_classes=10"}), 5362762, 730215168},
+      {"64 px", model({"img_size=64", "patch_size=8", "num_classes=200"}), 5427080, 733827072},
   };
 }
 

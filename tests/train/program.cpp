@@ -105,16 +105,21 @@ Arguments operator+(Arguments a, const Arguments& b) {
   return a;
 }
 
+Arguments set(const std::vector<std::string>& settings, const std::string& prefix) {
+  Arguments arguments;
+  for (const std::string& s : settings) arguments.insert(arguments.end(), {"--set", prefix + s});
+  return arguments;
+}
+
 Arguments tiny_model() {
-  return {"--set", "model.img_size=16", "--set", "model.emb_size=16", "--set", "model.depth=1",
-          "--set", "model.heads=2",     "--set", "model.patch_size=8"};
+  return set({"img_size=16", "emb_size=16", "depth=1", "heads=2", "patch_size=8"}, "model.");
 }
 
 Arguments tiny_train(const std::string& out, const Arguments& more) {
-  const Arguments small{"--set", "data.train_limit=64", "--set", "data.test_limit=32",
-                        "--set", "train.batch_size=16", "--set", "train.epochs=4"};
-  return Arguments{"train", "shapes", "--out", out, "--set", "run.threads=1"} + tiny_model() +
-         small + more;
+  return Arguments{"train", "shapes", "--out", out} + tiny_model() +
+         set({"run.threads=1", "data.train_limit=64", "data.test_limit=32", "train.batch_size=16",
+              "train.epochs=4"}) +
+         more;
 }
 
 bool exists(const std::string& path) { return std::filesystem::exists(path); }

@@ -57,6 +57,8 @@ Arguments tiny_model();
 // What a run folder holds before its first checkpoint, sorted.
 extern const std::vector<std::string> kEarlyFiles;
 Arguments operator+(Arguments a, const Arguments& b);
+// --set for each, with `prefix` in front of its key.
+Arguments set(const std::vector<std::string>& settings, const std::string& prefix = "");
 
 bool exists(const std::string& path);
 std::vector<std::string> lines_of(const std::string& text);

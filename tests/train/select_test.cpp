@@ -10,12 +10,6 @@ namespace {
 using namespace hg;
 using namespace hg::testing;
 
-Arguments set(const std::vector<std::string>& settings) {
-  Arguments arguments;
-  for (const std::string& s : settings) arguments.insert(arguments.end(), {"--set", s});
-  return arguments;
-}
-
 Json info(const std::string& config, const Arguments& settings) {
   const Outcome done = hgtrain(Arguments{"info", config, "--json"} + settings);
   INFO(done.err);
