@@ -87,6 +87,63 @@ TEST_CASE("info gives each layer of DeiT-tiny its share") {
   CHECK(table.out.find("5717416 parameters") != std::string::npos);
 }
 
+TEST_CASE("info counts a step of every phase") {
+  const TempFolder folder;
+  put(folder / "config.toml", R"(
+[model]
+img_size = 16
+in_channels = 3
+num_classes = 5
+patch_size = 4
+emb_size = 16
+depth = 2
+heads = 2
+[train]
+batch_size = 12
+[[phase]]
+kind = "pretrain"
+[[phase]]
+kind = "contrastive"
+[[phase]]
+kind = "contrastive"
+views = "two_view"
+[[phase]]
+kind = "finetune"
+[[phase]]
+kind = "supervised"
+)");
+  const Outcome done = hgtrain({"info", folder / "config.toml", "--json"});
+  INFO(done.err);
+  REQUIRE(done.code == 0);
+  const Json info = Json::parse(done.out), one = info["flops"];
+  const auto steps = info["phases"].get<std::vector<Json>>();
+  REQUIRE(steps.size() == 5);
+  const auto flops = [&](std::size_t phase, const char* key) {
+    return steps[phase]["flops_per_step"][key].get<std::int64_t>();
+  };
+  const auto image = [&](const char* key) { return one[key].get<std::int64_t>(); };
+  const std::int64_t head = 2 * 16 * 5, decoder = 2 * 2 * 16 * 48, projector = 2 * 16 * (16 + 128);
+  // the whole batch as the one image; 2 of 16 patches are predicted instead of a class
+  CHECK(steps[4]["images_per_step"] == 12);
+  CHECK(flops(4, "forward_matmul") == 12 * image("forward_matmul"));
+  CHECK(flops(4, "backward_matmul") == 12 * image("backward_matmul"));
+  const std::int64_t embedding = 2 * 16 * 48 * 16;
+  const std::int64_t encoder = image("forward_matmul") - head;
+  CHECK(flops(0, "forward_matmul") == 12 * (encoder - embedding * 2 / 16 + decoder));
+  // 5 classes of 2 images; two views of 12; each through encoder and projector twice
+  for (const auto& [phase, images] : {std::pair{1u, 10}, {2u, 24}}) {
+    CHECK(steps[phase]["images_per_step"] == images);
+    const std::int64_t similarities = 2 * images * images * 128;
+    CHECK(flops(phase, "forward_matmul") == 2 * images * (encoder + projector) + similarities);
+  }
+  // frozen parts have no backward: one of two blocks
+  CHECK(flops(3, "forward_matmul") == flops(4, "forward_matmul"));
+  CHECK(flops(3, "backward_matmul") < flops(4, "backward_matmul") * 55 / 100);
+  CHECK(flops(3, "backward_matmul") > flops(4, "backward_matmul") * 40 / 100);
+  const Outcome table = hgtrain({"info", folder / "config.toml"});
+  CHECK(table.out.find("phase 1 contrastive: a step of 10 images") != std::string::npos);
+}
+
 TEST_CASE("info and bench need no data set") {
   CHECK(hgtrain({"info", "cifar10", "--json", "--set", "data.root=/nowhere"}).code == 0);
   const Outcome done = hgtrain(Arguments{"bench", "shapes", "--steps", "2", "--threads", "1",

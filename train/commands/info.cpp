@@ -1,13 +1,13 @@
 // hgtrain info: parameters, FLOPs and bytes of one image, counted by walking the model without
 // computing it.
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "autograd/tape.h"
 #include "energy/labels.h"
 #include "tensor/run.h"
 #include "train/commands/commands.h"
 #include "train/loss.h"
+#include "train/phase_cost.h"
 #include "train/phases/prune.h"
 #include "train/selection.h"
 
@@ -65,12 +65,6 @@ class CostTable final : public Observer {
   std::vector<Row> rows_;
 };
 
-Tensor first_patches(std::int64_t count) {
-  const Tensor keep = Tensor::empty({1, count}, DType::i64);
-  std::iota(keep.data<std::int64_t>(), keep.data<std::int64_t>() + count, 0);
-  return keep;
-}
-
 void count_scoring(const ModelConfig& m, const PatchSelection& selection) {
   const PhaseScope phase(Phase::data);
   const Scope scope("patch_select");
@@ -88,15 +82,9 @@ CostTable count_one_image(const nn::Vit& model, const Config& config,
   if (selection) count_scoring(m, *selection);
   Tape tape;
   for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
-  Shape shape{1, m.in_channels, m.img_size, m.img_size};
-  Tensor keep;
-  if (selection && selection->mode == PatchSelection::Mode::drop) {
-    keep = first_patches(selection->keep);
-    shape = {1, selection->keep, m.in_channels * m.patch_size * m.patch_size};
-  }
+  const auto [images, keep] = hollow_images(m, selection, 1);
   nn::PassRecord record = record_for(config.loss);
-  const Tensor features =
-      model.features(Tensor::hollow_of({DType::f32, shape}), {nullptr, &record}, keep);
+  const Tensor features = model.features(images, {nullptr, &record}, keep);
   const Tensor one = Tensor::hollow_of({DType::i64, {1}});
   Tensor loss = training_loss(model.classify(features), one, record, config.loss);
   if (detects(config))
@@ -128,12 +116,13 @@ struct Unfiltered {
   }
 };
 
-Json flops_of(const Row& row) {
-  return {{"forward", row.forward.flops()},
-          {"backward", row.backward.flops()},
-          {"forward_matmul", row.forward.flops_mm},
-          {"backward_matmul", row.backward.flops_mm}};
+Json flops_of(const Cost& forward, const Cost& backward) {
+  return {{"forward", forward.flops()},
+          {"backward", backward.flops()},
+          {"forward_matmul", forward.flops_mm},
+          {"backward_matmul", backward.flops_mm}};
 }
+Json flops_of(const Row& row) { return flops_of(row.forward, row.backward); }
 
 Json to_json(const Unfiltered& u, const Row& filtered) {
   Json expected;
@@ -196,6 +185,34 @@ void print_table(const CostTable& table, const Row& total) {
       static_cast<double>(total.backward.flops_mm) * 1e-9);
 }
 
+// Of every phase of the run, where it has a cost of its own.
+Json phases_json(const Config& config) {
+  Json phases = Json::array();
+  for (std::size_t i = 0; i < config.phases.size(); ++i) {
+    Json& row = phases.emplace_back(Json{{"kind", config.phases[i].kind}});
+    if (const auto cost = step_cost(config, i)) {
+      row["images_per_step"] = cost->images;
+      row["flops_per_step"] = flops_of(cost->forward, cost->backward);
+    }
+  }
+  return phases;
+}
+
+void print_phases(const Config& config) {
+  if (config.phases.size() == 1 && config.phases[0].kind == "supervised") return;
+  for (std::size_t i = 0; i < config.phases.size(); ++i) {
+    const std::string& kind = config.phases[i].kind;
+    if (const auto cost = step_cost(config, i))
+      fmt::print("phase {} {}: a step of {} images, forward {:.4f} GFLOP, backward {:.4f}\n", i,
+                 kind, cost->images, static_cast<double>(cost->forward.flops()) * 1e-9,
+                 static_cast<double>(cost->backward.flops()) * 1e-9);
+    else
+      fmt::print(
+          "phase {} {}: {}\n", i, kind,
+          kind == "prune" ? "no training steps" : "on what is left by pruning, see info --weights");
+  }
+}
+
 }  // namespace
 
 int info_command(const InfoOptions& options) {
@@ -214,6 +231,7 @@ int info_command(const InfoOptions& options) {
   if (!options.json) {
     print_table(table, total);
     if (unfiltered) print_selection(*unfiltered, total);
+    print_phases(config);
     return 0;
   }
   Json layers = Json::array();
@@ -221,7 +239,8 @@ int info_command(const InfoOptions& options) {
   Json out{{"parameters", total.parameters},
            {"flops", flops_of(total)},
            {"bytes", {{"forward", total.forward.bytes()}, {"backward", total.backward.bytes()}}},
-           {"layers", layers}};
+           {"layers", layers},
+           {"phases", phases_json(config)}};
   if (unfiltered) out["select"] = to_json(*unfiltered, total);
   fmt::print("{}\n", out.dump());
   return 0;

@@ -8,17 +8,29 @@
 namespace hg {
 namespace {
 
-nn::MaskedPatchOptions task_options(const PhaseConfig& phase) {
-  using O = nn::MaskedPatchOptions;
-  return {phase.mask_mode == "drop" ? O::Mode::drop : O::Mode::token, phase.decoder_size,
-          phase.decoder_depth};
-}
-
 nn::PatchMask part_of(const nn::PatchMask& mask, const GroupPlan& plan, std::int64_t g) {
   return {plan.part_of(mask.masked, g), plan.part_of(mask.visible, g)};
 }
 
 }  // namespace
+
+nn::MaskedPatchOptions masked_patch_options(const PhaseConfig& phase) {
+  using O = nn::MaskedPatchOptions;
+  return {phase.mask_mode == "drop" ? O::Mode::drop : O::Mode::token, phase.decoder_size,
+          phase.decoder_depth};
+}
+
+Tensor masked_patch_loss(const nn::Vit& model, const nn::MaskedPatches& task,
+                         const PhaseConfig& phase, const MaskedImages& masked,
+                         const nn::Context& context, double share, bool predict_zero) {
+  const auto& [images, keep, mask] = masked;
+  const Tensor target =
+      nn::masked_pixels(images, keep, mask, model.options().patch_size, phase.norm_pix);
+  const Tensor predicted =
+      predict_zero ? Tensor::zeros(target.shape())
+                   : task.decode(task.encode(images, keep, mask, context), keep, mask, context);
+  return nn::pixel_loss(predicted, target, phase.pixel_loss == "absolute", share);
+}
 
 nn::PatchMask MaskDrawer::draw(std::uint64_t key, std::span<const std::int64_t> images,
                                std::int64_t patches, std::int64_t masked) {
@@ -43,7 +55,7 @@ nn::PatchMask MaskDrawer::draw(std::uint64_t key, std::span<const std::int64_t> 
 }
 
 PretrainPhase::PretrainPhase(const PhaseSetting& s, const Safetensors* before, bool resumed)
-    : GradientPhase(s, before), phase_(s.phase()), task_(model_, task_options(phase_)) {
+    : GradientPhase(s, before), phase_(s.phase()), task_(model_, masked_patch_options(phase_)) {
   take_up(s, before, resumed, frozen_with_head(phase_));
 }
 
@@ -70,14 +82,9 @@ nn::PatchMask PretrainPhase::training_masks(const Batch& batch) {
 Tensor PretrainPhase::loss_of(const Batch& batch, const nn::PatchMask& all, const GroupPlan& plan,
                               std::int64_t g, const nn::Context& context, bool predict_zero) const {
   const Tensor images = plan.part_of(batch.images, g), keep = plan.part_of(batch.keep, g);
-  const nn::PatchMask mask = part_of(all, plan, g);
-  const Tensor target =
-      nn::masked_pixels(images, keep, mask, model_.options().patch_size, phase_.norm_pix);
-  const Tensor predicted =
-      predict_zero ? Tensor::zeros(target.shape())
-                   : task_.decode(task_.encode(images, keep, mask, context), keep, mask, context);
   const double share = static_cast<double>(images.dim(0)) / static_cast<double>(plan.batch);
-  return nn::pixel_loss(predicted, target, phase_.pixel_loss == "absolute", share);
+  return masked_patch_loss(model_, task_, phase_, {images, keep, part_of(all, plan, g)}, context,
+                           share, predict_zero);
 }
 
 GroupPass PretrainPhase::pass_on(const Batch& batch, const GroupPlan& plan) {

@@ -20,6 +20,18 @@ class MaskDrawer {
   CachedVector<double> equal_;
 };
 
+// Images as for Vit::logits(), and what is hidden of them.
+struct MaskedImages {
+  Tensor images, keep;
+  nn::PatchMask mask;
+};
+// Their loss by the phase's options, times `share`; with predict_zero, of a prediction of 0.
+Tensor masked_patch_loss(const nn::Vit& model, const nn::MaskedPatches& task,
+                         const PhaseConfig& phase, const MaskedImages& masked,
+                         const nn::Context& context, double share, bool predict_zero = false);
+
+nn::MaskedPatchOptions masked_patch_options(const PhaseConfig& phase);
+
 class PretrainPhase final : public GradientPhase {
  public:
   PretrainPhase(const PhaseSetting& setting, const Safetensors* before, bool resumed);
