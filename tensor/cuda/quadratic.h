@@ -102,11 +102,10 @@ __device__ inline float largest_prior(const QuadraticCall& c, int index, int i) 
 }
 
 // to[index * stride + row] = lift + factor |x|^2; a warp per row.
-template <int kThreads>
-__global__ void __launch_bounds__(kThreads)
+static __global__ void __launch_bounds__(kTileThreads)
     square_norms(HeadRows x, std::int64_t rows, int per_head, int heads, int d, float factor,
                  float lift, float* to, std::int64_t stride) {
-  const std::int64_t at = std::int64_t{blockIdx.x} * (kThreads / kWarp) + threadIdx.x / kWarp;
+  const std::int64_t at = std::int64_t{blockIdx.x} * (kTileThreads / kWarp) + threadIdx.x / kWarp;
   if (at >= rows) return;
   const int index = static_cast<int>(at / per_head), lane = threadIdx.x % kWarp;
   const std::int64_t row = at % per_head;
@@ -212,8 +211,8 @@ class QuadraticDevice {
   void norms(const HeadRows& x, int per_head, float factor, float lift, float* to,
              std::int64_t stride, CudaStream& stream) const {
     const std::int64_t rows = heads() * per_head;
-    launch(square_norms<kTileThreads>, blocks_for(rows, kTileWarps), kTileThreads, 0, stream, x,
-           rows, per_head, call_.heads, call_.d, factor, lift, to, stride);
+    launch(square_norms, blocks_for(rows, kTileWarps), kTileThreads, 0, stream, x, rows, per_head,
+           call_.heads, call_.d, factor, lift, to, stride);
   }
 
   std::int64_t images_;

@@ -211,8 +211,7 @@ void launch_side(const QuadraticDevice& device, const QuadraticGrads& grads, Cud
 
 // shared = sum of u g / sum of u over a query's pairs, of one component. Softmax's weights, its u,
 // add up to 1.
-template <int kThreads>
-__global__ void __launch_bounds__(kThreads)
+static __global__ void __launch_bounds__(kTileThreads)
     row_means(QuadraticCall c, QuadraticGrads grads, float* shared_of) {
   constexpr int kOwn = kBackwardRows / kTileWarps;
   HG_DYN_SHARED(float, shared);
@@ -254,7 +253,7 @@ __global__ void __launch_bounds__(kThreads)
 inline void launch_row_means(const QuadraticDevice& device, const QuadraticGrads& grads,
                              float* shared, CudaStream& stream) {
   const QuadraticCall& c = device.call();
-  launch(row_means<kTileThreads>, head_blocks(device.heads(), c.n, kBackwardRows), kTileThreads,
+  launch(row_means, head_blocks(device.heads(), c.n, kBackwardRows), kTileThreads,
          padded_bytes(2 * (kBackwardRows + kTile), c.d), stream, c, grads, shared);
 }
 

@@ -65,8 +65,8 @@ struct RowSum {
 
 // lse: the op's output. total: with priors, the logarithm of all weights; an empty row's is
 // infinite, so that its weights are 0.
-template <int kThreads>
-__global__ void __launch_bounds__(kThreads) row_sums(QuadraticCall c, float* lse, float* total) {
+static __global__ void __launch_bounds__(kTileThreads)
+    row_sums(QuadraticCall c, float* lse, float* total) {
   HG_DYN_SHARED(float, shared);
   const QueryBlock at(blockIdx.x, c.n);
   const bool best = c.map == QuadraticMap::best;
@@ -104,8 +104,8 @@ __global__ void __launch_bounds__(kThreads) row_sums(QuadraticCall c, float* lse
 inline void launch_row_sums(const QuadraticDevice& device, float* lse, float* total,
                             CudaStream& stream) {
   const QuadraticCall& c = device.call();
-  launch(row_sums<kTileThreads>, head_blocks(device.heads(), c.n, kForwardRows), kTileThreads,
-         score_bytes(c.d), stream, c, lse, total);
+  launch(row_sums, head_blocks(device.heads(), c.n, kForwardRows), kTileThreads, score_bytes(c.d),
+         stream, c, lse, total);
 }
 
 }  // namespace hg::cuda

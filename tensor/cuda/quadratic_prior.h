@@ -8,11 +8,10 @@
 namespace hg::cuda {
 
 // A table by key: of each element, the sums of [B,H,R,M] that name it.
-template <int kThreads>
-__global__ void __launch_bounds__(kThreads)
+static __global__ void __launch_bounds__(kTileThreads)
     key_priors(QuadraticCall c, const float* sums, int images, int table_heads, int positions,
                float* table) {
-  const int at = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+  const int at = static_cast<int>(blockIdx.x) * kTileThreads + static_cast<int>(threadIdx.x);
   if (at >= table_heads * positions * c.components) return;
   const int r = at % c.components, position = at / c.components % positions;
   const int head = at / c.components / positions;
@@ -31,10 +30,9 @@ __global__ void __launch_bounds__(kThreads)
 inline void launch_key_priors(const QuadraticDevice& device, const Tensor& sums,
                               const Tensor& table, CudaStream& stream) {
   const QuadraticCall& c = device.call();
-  launch(key_priors<kTileThreads>, blocks_for(table.numel(), kTileThreads), kTileThreads, 0, stream,
-         c, static_cast<const float*>(sums.data<float>()),
-         static_cast<int>(device.heads()) / c.heads, static_cast<int>(table.dim(0)),
-         static_cast<int>(table.dim(2)), table.data<float>());
+  launch(key_priors, blocks_for(table.numel(), kTileThreads), kTileThreads, 0, stream, c,
+         static_cast<const float*>(sums.data<float>()), static_cast<int>(device.heads()) / c.heads,
+         static_cast<int>(table.dim(0)), static_cast<int>(table.dim(2)), table.data<float>());
 }
 
 // Up to kBackwardRows queries from `next` on whose position is one of a group of so many; returns
@@ -58,8 +56,7 @@ __device__ inline int find_queries(const PriorTable& prior, int image, int n, in
 }
 
 // A table by query and key: a block owns rows of it, its threads the columns by turns.
-template <int kThreads>
-__global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
+static __global__ void __launch_bounds__(kTileThreads, kBlocksPerUnit)
     pair_priors(QuadraticCall c, QuadraticGrads grads, int images, int positions, float* table) {
   constexpr int kOwn = kBackwardRows / kTileWarps;
   HG_DYN_SHARED(float, shared);
@@ -86,7 +83,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
       __syncthreads();
       const int count = found[0];
       next = found[1];
-      for (int at = thread; at < kBackwardRows * c.d; at += kThreads) {
+      for (int at = thread; at < kBackwardRows * c.d; at += kTileThreads) {
         const int row = at / c.d, ch = at % c.d;
         const bool there = row < count;
         const std::int64_t i = there ? queries[row] : 0;
@@ -117,7 +114,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
           __syncthreads();
           for (int key = 0; key < kTile && tile + key < c.m; ++key) {
             const std::int64_t column = c.prior.position(image, tile + key);
-            if (column % kThreads != thread || column < 0 || column >= positions) continue;
+            if (column % kTileThreads != thread || column < 0 || column >= positions) continue;
             for (int row = 0; row < count; ++row) {
               const std::int64_t position = c.prior.query_position(image, queries[row]);
               table[h * c.prior.head + position * c.prior.query + column * c.prior.key +
@@ -128,7 +125,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
     }
   }
   for (int row = first; row < first + kBackwardRows && row < positions; ++row)
-    for (int column = thread; column < positions; column += kThreads)
+    for (int column = thread; column < positions; column += kTileThreads)
       for (int r = 0; r < c.components; ++r) {
         const std::int64_t at =
             h * c.prior.head + row * c.prior.query + column * c.prior.key + r * c.prior.component;
@@ -141,7 +138,7 @@ inline void launch_pair_priors(const QuadraticDevice& device, const QuadraticGra
   const QuadraticCall& c = device.call();
   backend().fill_zero(table.raw(), table.bytes());
   const auto positions = static_cast<int>(table.dim(1));
-  launch(pair_priors<kTileThreads>, head_blocks(c.heads, positions, kBackwardRows), kTileThreads,
+  launch(pair_priors, head_blocks(c.heads, positions, kBackwardRows), kTileThreads,
          padded_bytes(2 * (kBackwardRows + kTile), c.d), stream, c, grads,
          static_cast<int>(device.heads()) / c.heads, positions, table.data<float>());
 }
