@@ -109,12 +109,13 @@ bool Loader::next(Batch& batch) {
     waited_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   if (ready_.empty()) std::rethrow_exception(failure_);
-  Batch made = std::move(ready_.front());
+  Made made = std::move(ready_.front());
   ready_.pop_front();
   ++to_take_;
   lock.unlock();
   wake_worker_.notify_one();
-  batch = std::move(made);
+  made.sent.arrive();
+  batch = std::move(made.batch);
   return true;
 }
 
@@ -129,18 +130,19 @@ void Loader::work() {
     const Epoch epoch = epoch_;
     const std::int64_t index = to_make_;
     lock.unlock();
-    Batch batch;
+    Made next;
     bool made = false;
     std::exception_ptr failure;
     try {
-      made = make_batch(epoch, index, batch);
+      made = make_batch(epoch, index, next.batch);
+      if (made) next.sent = send(next.batch);
     } catch (...) {
       failure = std::current_exception();
     }
     lock.lock();
     if (epoch.generation != generation_) continue;  // nobody waits for this one any more
     if (made) {
-      ready_.push_back(std::move(batch));
+      ready_.push_back(std::move(next));
       ++to_make_;
     }
     failure_ = failure;
@@ -191,6 +193,13 @@ bool Loader::make_batch(const Epoch& epoch, std::int64_t index, Batch& batch) {
   }
   if (selector_) batch.selection = selector_->take_tally();
   return true;
+}
+
+SentAhead Loader::send(Batch& batch) const {
+  SentAhead sent;
+  for (Tensor* t : {&batch.images, &batch.keep, &batch.labels, &batch.boxes, &batch.has_box})
+    *t = sent.send(*t, options_.device);
+  return sent;
 }
 
 Loader::Draws Loader::draws_of(std::int64_t epoch, std::int64_t index, std::int64_t images) const {

@@ -15,7 +15,7 @@
 #include "data/class_balance.h"
 #include "data/dataset.h"
 #include "data/patch_select.h"
-#include "tensor/tensor.h"
+#include "tensor/transfer.h"
 
 namespace hg {
 
@@ -32,6 +32,7 @@ struct LoaderOptions {
   std::uint64_t seed = 1;
   std::optional<Normalization> normalization;  // the data set's own unless given
   std::optional<PatchSelection> select;        // none: every batch has all patches
+  Device device = Device::cpu;                 // where batches are wanted
   // Told what the loader's thread has worked on, ops left out, in stretches of some milliseconds at
   // most, on the clock of backend(Device::cpu).timestamp_ns(). Called on that thread.
   std::function<void(std::int64_t start_ns, std::int64_t end_ns)> on_work;
@@ -75,6 +76,7 @@ class Loader {
   std::int64_t draw_number(std::int64_t slot, const Batch& batch) const;
   // False if it was given up because another epoch was started or the loader ends.
   bool make_batch(const Epoch& epoch, std::int64_t index, Batch& batch);
+  SentAhead send(Batch& batch) const;
   // What is random about a batch.
   struct Draws {
     std::uint64_t augment = 0, select = 0;  // keys of streams, of which each item has its part
@@ -108,7 +110,11 @@ class Loader {
   std::atomic<std::uint64_t> generation_{0};
   Epoch epoch_;
   std::int64_t to_make_ = 0, to_take_ = 0;  // batch indices of the epoch
-  std::deque<Batch, CachedAllocator<Batch>> ready_;
+  struct Made {
+    Batch batch;
+    SentAhead sent;  // to options_.device; behind the batch, as it must not outlive it
+  };
+  std::deque<Made, CachedAllocator<Made>> ready_;
   std::exception_ptr failure_;
   bool stop_ = false;
   double waited_s_ = 0;

@@ -1,6 +1,8 @@
 #include "energy/profiler.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "tensor/backend.h"
 #include "tensor/cpu/parallel.h"
@@ -39,6 +41,10 @@ std::size_t hash(const ScopePath* scope, const char* op, Phase phase) {
   return (h * 0x9E3779B97F4A7C15u) >> 40;
 }
 
+bool on_gpu(const OpCall& call) {
+  return !call.out.empty() && call.out[0].device() == Device::cuda;
+}
+
 void set_cost(Activity& activity, const Cost& cost) {
   activity.flops_mm = cost.flops_mm;
   activity.flops_ew = cost.flops_ew;
@@ -47,8 +53,13 @@ void set_cost(Activity& activity, const Cost& cost) {
 
 }  // namespace
 
-Profiler::Profiler(RowTable& rows, const PartTimes& times, std::function<void()> on_full)
-    : rows_(rows), times_(times), on_full_(std::move(on_full)), id_(next_id()) {}
+Profiler::Profiler(RowTable& rows, const PartTimes& times, std::function<void()> on_full,
+                   int device_width)
+    : rows_(rows),
+      times_(times),
+      on_full_(std::move(on_full)),
+      id_(next_id()),
+      device_width_(static_cast<std::uint32_t>(device_width)) {}
 
 Profiler::~Profiler() = default;
 
@@ -70,32 +81,75 @@ ThreadLog& Profiler::adopt_log() {
   return *holder.log;
 }
 
-void Profiler::op_begin(const OpCall&) {
+void Profiler::op_begin(const OpCall& call) {
+  if (on_gpu(call)) return launch_begins();
   log().running_since.store(now_ns(), std::memory_order_release);
 }
 
 void Profiler::op_end(const OpCall& call) {
+  if (on_gpu(call)) return launch_ends(call);
   const std::int64_t end = now_ns();
   ThreadLog& mine = log();
   const std::int64_t start = mine.running_since.load(std::memory_order_relaxed);
   if (start == 0) return;
   const CostParts parts = call.op.cost(call.in, call.out);
-  const Site& site = site_of(mine, call, parts);
   Activity activity{.start_ns = start, .end_ns = end};
   activity.width = static_cast<std::uint32_t>(cpu::threads());
-  if (site.parts > 1) {
-    note_parts(mine, site, parts, activity);
-  } else {
-    set_cost(activity, parts.total());
-    activity.row = site.rows[0];
-    push(mine, activity);
-  }
+  note_parts(mine, site_of(mine, call, parts), parts, activity);
   mine.running_since.store(0, std::memory_order_release);
+}
+
+// Launches come from one thread at a time; the device's ring has them as its producers.
+void Profiler::launch_begins() {
+  const std::lock_guard lock(device_mutex_);
+  if (!timer_) {
+    timer_ = cuda::span_timer();
+    device_log_ = std::make_shared<ThreadLog>();
+    const std::lock_guard logs(mutex_);
+    logs_.push_back(device_log_);
+  }
+  launch_ns_ = now_ns();
+  if (launched_.empty()) device_log_->running_since.store(launch_ns_, std::memory_order_release);
+  timer_->begin();
+}
+
+void Profiler::launch_ends(const OpCall& call) {
+  const std::lock_guard lock(device_mutex_);
+  if (launch_ns_ == 0) return;
+  timer_->end();
+  const CostParts parts = call.op.cost(call.in, call.out);
+  launched_.push_back({site_of(*device_log_, call, parts), parts, std::exchange(launch_ns_, 0)});
+  note_launched(false);
+}
+
+void Profiler::settle_device() {
+  const std::lock_guard lock(device_mutex_);
+  if (timer_) note_launched(true);
+}
+
+// What is not done began no earlier than it was launched.
+void Profiler::note_launched(bool wait) {
+  cuda::SpanTimer::Span span;
+  while (!launched_.empty() && timer_->next(span, wait)) {
+    const Launched& done = launched_.front();
+    Activity activity{.start_ns = std::max(span.start_ns, done.launch_ns)};
+    activity.end_ns = std::max(span.end_ns, activity.start_ns);
+    activity.width = device_width_;
+    note_parts(*device_log_, done.site, done.parts, activity);
+    launched_.pop_front();
+  }
+  device_log_->running_since.store(launched_.empty() ? 0 : launched_.front().launch_ns,
+                                   std::memory_order_release);
 }
 
 // One after the other, each as long as its cost suggests.
 void Profiler::note_parts(ThreadLog& log, const Site& site, const CostParts& parts,
                           Activity whole) {
+  if (site.parts == 1) {
+    set_cost(whole, parts.total());
+    whole.row = site.rows[0];
+    return push(log, whole);
+  }
   const double all = times_.estimate(parts.total());
   const auto length = static_cast<double>(whole.end_ns - whole.start_ns);
   Activity activity = whole;

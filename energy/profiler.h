@@ -1,9 +1,11 @@
 // Sees every op call through run() and notes when it ran, on how many threads and what it cost.
 // Each thread writes into a ring of its own, without locks; one reader at a time empties them.
+// Calls on a GPU are in a ring of theirs, with the times at which the device ran them.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -11,6 +13,7 @@
 
 #include "energy/attribution.h"
 #include "energy/labels.h"
+#include "tensor/cuda/device.h"
 #include "tensor/observer.h"
 
 namespace hg::energy {
@@ -19,8 +22,10 @@ class ThreadLog;
 
 class Profiler final : public Observer {
  public:
-  // on_full is called on a thread whose ring is full; it has to drain().
-  Profiler(RowTable& rows, const PartTimes& times, std::function<void()> on_full);
+  // on_full is called on a thread whose ring is full; it has to drain(). A call on a GPU counts as
+  // work of so many threads.
+  Profiler(RowTable& rows, const PartTimes& times, std::function<void()> on_full,
+           int device_width = 1);
   ~Profiler() override;
 
   void op_begin(const OpCall& call) override;
@@ -37,6 +42,9 @@ class Profiler final : public Observer {
   template <class Visit>
   std::int64_t drain(Visit&& visit);
 
+  // Waits until the GPU has run what was launched, and notes it. While no op runs.
+  void settle_device();
+
   std::uint64_t calls() const;  // noted so far
 
  private:
@@ -50,6 +58,16 @@ class Profiler final : public Observer {
   };
   friend class ThreadLog;
 
+  // A call on a GPU, launched and not known yet to be done.
+  struct Launched {
+    Site site;
+    CostParts parts;
+    std::int64_t launch_ns;
+  };
+  void launch_begins();
+  void launch_ends(const OpCall& call);
+  void note_launched(bool wait);
+
   ThreadLog& log();
   ThreadLog& adopt_log();
   Site& site_of(ThreadLog& log, const OpCall& call, const CostParts& parts);
@@ -62,6 +80,13 @@ class Profiler final : public Observer {
   const std::uint64_t id_;  // never reused, so a thread knows whether its log is of this profiler
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<ThreadLog>> logs_;
+
+  const std::uint32_t device_width_;
+  std::mutex device_mutex_;  // of all below
+  std::unique_ptr<cuda::SpanTimer> timer_;
+  std::shared_ptr<ThreadLog> device_log_;
+  std::deque<Launched> launched_;
+  std::int64_t launch_ns_ = 0;
 };
 
 // One producer (the thread), one consumer (who drains).

@@ -67,11 +67,13 @@ Session::Session(Meter& meter, SessionOptions options)
       options_(std::move(options)),
       attribution_(options_.calibration, options_.workers > 0 ? options_.workers : cpu::threads(),
                    options_.reading_error.value_or(default_error(meter))),
-      profiler_(rows_, options_.calibration.times,
-                [this] {
-                  const std::lock_guard lock(mutex_);
-                  drain();
-                }),
+      profiler_(
+          rows_, options_.calibration.times,
+          [this] {
+            const std::lock_guard lock(mutex_);
+            drain();
+          },
+          attribution_.workers()),
       ns_per_call_(measure_ns_per_call(options_.calibration.times)) {
   recent_.resize(kRecent);
   const MeterSample first = read();
@@ -163,12 +165,14 @@ std::int64_t Session::drain() {
 }
 
 EnergyTotal Session::cut() {
+  profiler_.settle_device();
   const std::lock_guard lock(mutex_);
   close_books();
   return total_of_last();
 }
 
 Ledger Session::cut_ledger() {
+  profiler_.settle_device();
   const std::lock_guard lock(mutex_);
   close_books();
   return final_ ? *final_ : make_ledger(attribution_, rows_, provenance());
@@ -208,6 +212,7 @@ Provenance Session::provenance() const {
 }
 
 Ledger Session::stop() {
+  profiler_.settle_device();
   {
     const std::lock_guard lock(mutex_);
     if (final_) return *final_;
@@ -226,6 +231,7 @@ Ledger Session::stop() {
 }
 
 void Session::pause() {
+  profiler_.settle_device();
   const std::lock_guard lock(mutex_);
   close_books();
   guard_.reset();

@@ -11,6 +11,7 @@
 #include "tensor/ops/reduce.h"
 #include "tensor/ops/unary.h"
 #include "tensor/ops/view.h"
+#include "tensor/transfer.h"
 
 namespace hg::nn {
 namespace {
@@ -22,12 +23,12 @@ std::int64_t pixels_of_patch(const VitOptions& o) {
 // Entries of keep [B,k] at rows [B,r]; the rows themselves where all patches are kept.
 Tensor kept_at(const Tensor& keep, const Tensor& rows) {
   if (!keep.defined()) return rows;
-  const Tensor out = Tensor::empty(rows.shape(), DType::i64);
+  const Tensor out = Tensor::empty(rows.shape(), DType::i64), kept = on_host(keep),
+               at = on_host(rows);
   const std::int64_t k = keep.dim(1), r = rows.dim(1);
   for (std::int64_t i = 0; i < rows.numel(); ++i)
-    out.data<std::int64_t>()[i] =
-        keep.data<std::int64_t>()[i / r * k + rows.data<std::int64_t>()[i]];
-  return out;
+    out.data<std::int64_t>()[i] = kept.data<std::int64_t>()[i / r * k + at.data<std::int64_t>()[i]];
+  return to_device(out, rows.device());
 }
 
 // Patches that came without their image are picked, others are cut out later.
@@ -36,29 +37,32 @@ Tensor picked(const Tensor& images, const Tensor& rows) {
 }
 
 Tensor plus(const Tensor& rows, std::int64_t offset) {
-  const Tensor out = Tensor::empty(rows.shape(), DType::i64);
+  const Tensor out = Tensor::empty(rows.shape(), DType::i64), here = on_host(rows);
   for (std::int64_t i = 0; i < rows.numel(); ++i)
-    out.data<std::int64_t>()[i] = rows.data<std::int64_t>()[i] + offset;
-  return out;
+    out.data<std::int64_t>()[i] = here.data<std::int64_t>()[i] + offset;
+  return to_device(out, rows.device());
 }
 
 // One token [1,1,E] as n tokens of every image: [B, n, E]
 Tensor repeated(const Tensor& token, std::int64_t batch, std::int64_t n) {
-  return gather_rows(reshape(token, {1, -1}), Tensor::zeros({batch, n}, DType::i64));
+  return gather_rows(reshape(token, {1, -1}),
+                     Tensor::full({batch, n}, 0, DType::i64, token.device()));
 }
 
 // Of each of the k patches, its row in the table of visible patches and, at the end, the token.
 Tensor rows_in_table(const PatchMask& mask) {
   const std::int64_t batch = mask.masked.dim(0), m = mask.masked.dim(1), v = mask.visible.dim(1);
-  const Tensor rows = Tensor::full({batch, m + v}, static_cast<double>(v), DType::i64);
-  for (std::int64_t i = 0; i < mask.visible.numel(); ++i)
-    rows.data<std::int64_t>()[i / v * (m + v) + mask.visible.data<std::int64_t>()[i]] = i % v;
-  return rows;
+  const Tensor rows = Tensor::full({batch, m + v}, static_cast<double>(v), DType::i64),
+               visible = on_host(mask.visible);
+  for (std::int64_t i = 0; i < visible.numel(); ++i)
+    rows.data<std::int64_t>()[i / v * (m + v) + visible.data<std::int64_t>()[i]] = i % v;
+  return to_device(rows, mask.masked.device());
 }
 
 // The decoder's sequence: class token, visible patches, masked ones.
 Tensor decoder_ids(const Tensor& keep, const PatchMask& mask) {
-  const Tensor visible = kept_at(keep, mask.visible), masked = kept_at(keep, mask.masked);
+  const Tensor visible = on_host(kept_at(keep, mask.visible)),
+               masked = on_host(kept_at(keep, mask.masked));
   const std::int64_t batch = masked.dim(0), v = visible.dim(1), m = masked.dim(1);
   const Tensor ids = Tensor::empty({batch, 1 + v + m}, DType::i64);
   std::int64_t* to = ids.data<std::int64_t>();
@@ -67,14 +71,14 @@ Tensor decoder_ids(const Tensor& keep, const PatchMask& mask) {
     for (std::int64_t i = 0; i < v; ++i) *to++ = visible.data<std::int64_t>()[b * v + i] + 1;
     for (std::int64_t i = 0; i < m; ++i) *to++ = masked.data<std::int64_t>()[b * m + i] + 1;
   }
-  return ids;
+  return to_device(ids, mask.masked.device());
 }
 
 Tensor last_rows(const Tensor& x, std::int64_t count) {
   const std::int64_t batch = x.dim(0), first = x.dim(1) - count;
   const Tensor rows = Tensor::empty({batch, count}, DType::i64);
   for (std::int64_t i = 0; i < rows.numel(); ++i) rows.data<std::int64_t>()[i] = first + i % count;
-  return gather_rows(x, rows);
+  return gather_rows(x, to_device(rows, x.device()));
 }
 
 std::vector<Block> decoder_blocks(const Builder& decoder, const VitOptions& o,
@@ -167,8 +171,8 @@ Tensor masked_pixels(const Tensor& images, const Tensor& keep, const PatchMask& 
   const std::int64_t n = pixels.dim(2);
   require(n > 1, "masked_pixels", "a patch of one pixel has no deviation");
   const double r = static_cast<double>(n - 1) / static_cast<double>(n);
-  return layer_norm(pixels, Tensor::full({n}, std::sqrt(r), pixels.dtype()),
-                    Tensor::zeros({n}, pixels.dtype()), r * 1e-6);
+  return layer_norm(pixels, Tensor::full({n}, std::sqrt(r), pixels.dtype(), pixels.device()),
+                    Tensor::zeros({n}, pixels.dtype(), pixels.device()), r * 1e-6);
 }
 
 Tensor pixel_loss(const Tensor& predicted, const Tensor& target, bool absolute, double share) {

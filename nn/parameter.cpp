@@ -1,6 +1,7 @@
 #include "nn/parameter.h"
 
 #include "tensor/random.h"
+#include "tensor/transfer.h"
 
 namespace hg::nn {
 namespace {
@@ -25,9 +26,10 @@ void fill(const Tensor& t, const Init& init, RandomStream stream) {
 }  // namespace
 
 Tensor Parameters::start(const std::string& name, const Shape& shape, const Init& init) const {
-  Tensor value = hollow_ ? Tensor::hollow_of({dtype_, shape}) : Tensor::empty(shape, dtype_);
-  if (!hollow_) fill(value, init, RandomStream(seed_, "init." + name));
-  return value;
+  if (hollow_) return Tensor::hollow_of({dtype_, shape});
+  const Tensor value = Tensor::empty(shape, dtype_);
+  fill(value, init, RandomStream(seed_, "init." + name));
+  return to_device(value, device_);
 }
 
 Tensor Parameters::make(const std::string& name, const Shape& shape, const Init& init, bool decay) {

@@ -36,8 +36,9 @@ class Parameters {
  public:
   // With hollow, parameters have shapes only: for counting, never for computing. f64 is for
   // gradient checks.
-  explicit Parameters(std::uint64_t seed, bool hollow = false, DType dtype = DType::f32)
-      : seed_(seed), hollow_(hollow), dtype_(dtype) {}
+  explicit Parameters(std::uint64_t seed, bool hollow = false, DType dtype = DType::f32,
+                      Device device = Device::cpu)
+      : seed_(seed), hollow_(hollow), dtype_(dtype), device_(device) {}
 
   // The start values depend on seed and name alone. 1-D tensors never decay.
   Tensor make(const std::string& name, const Shape& shape, const Init& init, bool decay = true);
@@ -52,6 +53,7 @@ class Parameters {
   const Parameter* find(std::string_view name) const;
   std::int64_t count() const;  // elements of all parameters
   std::uint64_t seed() const { return seed_; }
+  Device device() const { return device_; }
   bool hollow() const { return hollow_; }
 
  private:
@@ -60,6 +62,7 @@ class Parameters {
   std::uint64_t seed_;
   bool hollow_;
   DType dtype_;
+  Device device_;
   std::vector<Parameter> all_;
   std::vector<Buffer> buffers_;
 };

@@ -8,6 +8,7 @@
 #include "tensor/ops/gather.h"
 #include "tensor/ops/reduce.h"
 #include "tensor/ops/view.h"
+#include "tensor/transfer.h"
 
 namespace hg::nn {
 namespace {
@@ -48,7 +49,7 @@ std::vector<Block> make_blocks(const Builder& root, const VitOptions& o) {
 
 Vit::Vit(const VitOptions& o, std::uint64_t seed, bool hollow, DType dtype)
     : options_(checked(o)),
-      parameters_(seed, hollow, dtype),
+      parameters_(seed, hollow, dtype, o.device),
       cls_token_(parameters_.make("cls_token", {1, 1, o.width}, Init::normal(0.02), false)),
       pos_embed_(
           parameters_.make("pos_embed", {1, o.patches() + 1, o.width}, Init::normal(0.02), false)),
@@ -79,13 +80,14 @@ Tensor Vit::token_ids(const Tensor& keep) const {
   if (!keep.defined() || keep.dim(1) == options_.patches()) return {};
   const std::int64_t k = keep.dim(1);
   const Tensor ids = Tensor::empty({keep.dim(0), k + 1}, DType::i64);
-  const std::int64_t* from = keep.data<std::int64_t>();
+  const Tensor here = on_host(keep);
+  const std::int64_t* from = here.data<std::int64_t>();
   std::int64_t* to = ids.data<std::int64_t>();
   for (std::int64_t b = 0; b < keep.dim(0); ++b, from += k) {
     *to++ = 0;
     to = std::transform(from, from + k, to, [](std::int64_t patch) { return patch + 1; });
   }
-  return ids;
+  return to_device(ids, keep.device());
 }
 
 Tensor Vit::logits(const Tensor& images, const Context& context, const Tensor& keep) const {
@@ -169,7 +171,7 @@ std::vector<UpdateRanges> Vit::update_ranges(const std::vector<Parameter>& train
 // A layer norm acts on each token alone, so the class token is taken before it.
 Tensor Vit::pooled(const Tensor& x) const {
   if (options_.pool == VitOptions::Pool::mean) return mean(norm_(x), 1);
-  const Tensor first = Tensor::zeros({x.dim(0), 1}, DType::i64);
+  const Tensor first = Tensor::full({x.dim(0), 1}, 0, DType::i64, x.device());
   return norm_(reshape(gather_rows(x, first), {x.dim(0), options_.width}));
 }
 

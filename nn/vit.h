@@ -19,6 +19,7 @@ struct VitOptions {
   Pool pool = Pool::cls;
   double dropout = 0;
   bool qkv_bias = true;
+  Device device = Device::cpu;   // where it lives and runs
   bool box_head = false;         // beside the class, the model gives a box
   AttentionOptions attention{};  // the variant and its options; sizes follow from the above
   std::vector<std::shared_ptr<const PairSupport>>

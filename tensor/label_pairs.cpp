@@ -7,7 +7,7 @@
 namespace hg {
 
 LabelPairs count_pairs(const Tensor& labels) {
-  const Tensor here = to_device(labels, Device::cpu);
+  const Tensor here = on_host(labels);
   const std::int64_t* const label = here.data<std::int64_t>();
   CachedVector<std::int64_t> sorted(label, label + labels.numel());
   std::sort(sorted.begin(), sorted.end());

@@ -23,6 +23,13 @@ class Storage {
   std::uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 
+  // The host's copy of a device's buffer, from `offset` bytes on, if it has one.
+  struct HostCopy {
+    std::shared_ptr<Storage> storage;
+    std::size_t offset = 0;
+  };
+  HostCopy host_copy{};
+
  private:
   void* data_;
   std::size_t bytes_;

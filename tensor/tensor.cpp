@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "tensor/backend.h"
+#include "tensor/transfer.h"
 
 namespace hg {
 namespace {
@@ -55,11 +56,11 @@ Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
   return t;
 }
 
-Tensor Tensor::full(const Shape& shape, double value, DType dtype) {
-  Tensor t = empty(shape, dtype);
+Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device) {
+  const Tensor t = empty(shape, dtype);
   dispatch_any(dtype,
                [&]<class T>() { std::fill_n(t.data<T>(), t.numel(), static_cast<T>(value)); });
-  return t;
+  return to_device(t, device);
 }
 
 template <class T>
@@ -93,6 +94,7 @@ void* Tensor::raw(DType expected) const {
 template <class T>
 T Tensor::item() const {
   require(numel() == 1, "item", "expected one element, got {}", *this);
+  require(device_ == Device::cpu, "item", "{} is on {}", *this, device_);
   return *data<T>();
 }
 template float Tensor::item<float>() const;
@@ -154,6 +156,22 @@ Tensor Tensor::view(const TensorSpec& spec) const {
 Tensor Tensor::hollow() const {
   Tensor t = *this;
   t.storage_.reset();
+  return t;
+}
+
+void Tensor::keep_host_copy(const Tensor& host) const {
+  storage_->host_copy = {};
+  if (host.defined())
+    storage_->host_copy = {host.storage_,
+                           static_cast<std::size_t>(host.offset_) * size_of(host.dtype_)};
+}
+
+Tensor Tensor::host_copy() const {
+  if (!storage_ || !storage_->host_copy.storage || storage_->version() != 0) return {};
+  Tensor t = detach();
+  t.device_ = Device::cpu;
+  t.storage_ = storage_->host_copy.storage;
+  t.offset_ += static_cast<std::int64_t>(storage_->host_copy.offset / size_of(dtype_));
   return t;
 }
 

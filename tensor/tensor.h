@@ -35,7 +35,8 @@ class Tensor {
   static Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu);
   static Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu);
   static Tensor hollow_of(const TensorSpec& spec);  // shape and dtype without contents
-  static Tensor full(const Shape& shape, double value, DType dtype = DType::f32);
+  static Tensor full(const Shape& shape, double value, DType dtype = DType::f32,
+                     Device device = Device::cpu);
   template <class T>
   static Tensor of(const Shape& shape, std::span<const T> values);
   template <class T>
@@ -79,6 +80,11 @@ class Tensor {
   Tensor hollow() const;         // the spec alone: shape and dtype, contents released
 
   const std::shared_ptr<Storage>& storage() const { return storage_; }
+
+  // For transfer.h: whole and contiguous tensors of a device may have a copy on the host, and their
+  // views then have it too. Undefined: none.
+  void keep_host_copy(const Tensor& host) const;
+  Tensor host_copy() const;
 
  private:
   void* raw(DType expected) const;

@@ -2,6 +2,7 @@
 
 #include "tensor/backend.h"
 #include "tensor/random.h"
+#include "tensor/transfer.h"
 #include "train/flop_counter.h"
 #include "train/phases/prune.h"
 #include "train/selection.h"
@@ -46,18 +47,25 @@ StepInput random_batch(const Config& config) {
   return input;
 }
 
+StepInput on_device(StepInput input, Device device) {
+  for (Tensor* t : {&input.images, &input.labels, &input.keep, &input.boxes, &input.has_box})
+    *t = to_device(*t, device);
+  return input;
+}
+
 }  // namespace
 
 BenchStep::BenchStep(const Config& config)
     : model_(options_to_measure(config), static_cast<std::uint64_t>(config.run.seed)),
       optimizer_(model_.parameters().all(), config.phases[0].train),
-      input_(random_batch(config)) {}
+      input_(on_device(random_batch(config), model_.parameters().device())) {}
 
 void BenchStep::operator()() {
   constexpr double kLearningRate = 1e-4;
   ++input_.step;
   const Batchwise done = forward_backward(model_, model_.parameters().all(), input_);
   optimizer_.step(done.gradients, kLearningRate, done.ranges);
+  backend(model_.parameters().device()).synchronize();
 }
 
 double BenchStep::timed_ms() {

@@ -51,6 +51,7 @@ using Strings = std::vector<String>;
 
 using sections::AttentionConfig;
 using sections::DataConfig;
+using sections::DeviceConfig;
 using sections::LossConfig;
 using sections::ModelConfig;
 using sections::RunConfig;
@@ -72,6 +73,7 @@ struct PhaseConfig : sections::PhaseOptions {
 
 struct Config {
   RunConfig run;
+  DeviceConfig device;
   DataConfig data;
   ModelConfig model;
   AttentionConfig attention;

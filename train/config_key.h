@@ -73,6 +73,7 @@ void check_value(const Check& check, const std::vector<T>& values, const std::st
 template <class Config, class F>
 void for_each_section(Config& config, F&& f) {
   f(config.run);
+  f(config.device);
   f(config.data);
   f(config.model);
   f(config.attention);

@@ -3,6 +3,7 @@
 #include "tensor/observer.h"
 #include "tensor/ops/contrastive.h"
 #include "tensor/ops/triplet.h"
+#include "tensor/transfer.h"
 
 namespace hg {
 namespace {
@@ -29,7 +30,8 @@ ContrastiveLoss::ContrastiveLoss(const sections::PhaseOptions& phase, std::uint6
 
 Tensor ContrastiveLoss::labels_of(const Batch& batch) const {
   if (phase_.loss != "ntxent" && phase_.loss != "hcl") return batch.labels;
-  return Tensor::of<std::int64_t>({batch.size()}, std::span(batch.indices));
+  return to_device(Tensor::of<std::int64_t>({batch.size()}, std::span(batch.indices)),
+                   batch.labels.device());
 }
 
 Tensor ContrastiveLoss::operator()(const Tensor& z, const Tensor& labels, std::int64_t step) const {

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tensor/figure.h"
 #include "tensor/observer.h"
 #include "tensor/ops/box_loss.h"
 #include "tensor/ops/cross_entropy.h"
 #include "tensor/ops/softmax.h"
+#include "tensor/transfer.h"
 #include "train/groups.h"
 #include "train/loss.h"
 #include "train/non_finite.h"
@@ -34,12 +36,13 @@ class Judge {
 
   // False: a loss is not finite.
   bool add(const Batch& batch, const Outputs& out) {
-    const double loss = cross_entropy(out.logits, batch.labels).item<float>();
+    const Figure loss = Figure::of(cross_entropy(out.logits, batch.labels));
+    const Tensor logits = on_host(out.logits), labels = on_host(batch.labels);
     class_loss_ += loss * static_cast<double>(batch.size());
     selection_flops_ += batch.selection.flops;
     for (std::int64_t i = 0; i < batch.size(); ++i)
-      confusion_.add(batch.labels.data<std::int64_t>()[i], class_of(out.logits, i));
-    if (out.boxes.defined()) add_boxes(batch, out);
+      confusion_.add(labels.data<std::int64_t>()[i], class_of(logits, i));
+    if (out.boxes.defined()) add_boxes(batch, out, logits, labels);
     return std::isfinite(class_loss_ + box_loss_);
   }
 
@@ -60,15 +63,18 @@ class Judge {
     return most_likely(logits.data<float>() + i * classes_, classes_);
   }
 
-  void add_boxes(const Batch& batch, const Outputs& out) {
+  // logits, labels: those of the outputs and the batch, on the host
+  void add_boxes(const Batch& batch, const Outputs& out, const Tensor& logits,
+                 const Tensor& labels) {
     const BoxLosses losses = box_loss(out.boxes, batch.boxes, batch.has_box);
-    box_loss_ += losses.loss.item<float>() * static_cast<double>(count_boxes(batch.has_box));
-    const Tensor p = softmax(out.logits);
+    const Tensor p = on_host(softmax(out.logits)), iou = on_host(losses.iou),
+                 has_box = on_host(batch.has_box);
+    box_loss_ += Figure::of(losses.loss) * static_cast<double>(count_boxes(has_box));
     for (std::int64_t i = 0; i < batch.size(); ++i) {
-      if (batch.has_box.data<std::int64_t>()[i] == 0) continue;
-      const std::int64_t predicted = class_of(out.logits, i);
-      boxes_.add(batch.labels.data<std::int64_t>()[i], predicted,
-                 p.data<float>()[i * classes_ + predicted], losses.iou.data<float>()[i]);
+      if (has_box.data<std::int64_t>()[i] == 0) continue;
+      const std::int64_t predicted = class_of(logits, i);
+      boxes_.add(labels.data<std::int64_t>()[i], predicted,
+                 p.data<float>()[i * classes_ + predicted], iou.data<float>()[i]);
     }
   }
 

@@ -6,6 +6,7 @@
 
 #include "autograd/tape.h"
 #include "tensor/backend.h"
+#include "tensor/transfer.h"
 #include "train/usage_error.h"
 
 namespace hg {
@@ -47,9 +48,10 @@ Tensor features_behind(const nn::Vit& model, std::int64_t blocks, const Tensor& 
 }
 
 FeatureCache::FeatureCache(std::int64_t images, std::int64_t tokens, std::int64_t width,
-                           const std::string& key)
+                           const std::string& key, Device device)
     : tokens_(tokens),
       width_(width),
+      device_(device),
       features_([&] {
         const double bytes =
             static_cast<double>(images * tokens) * static_cast<double>(width) * sizeof(float);
@@ -73,11 +75,11 @@ Tensor FeatureCache::of(std::span<const std::int64_t> images, const std::functio
     const Tensor all = Tensor::empty({static_cast<std::int64_t>(images.size()), tokens_, width_});
     for (std::size_t i = 0; i < images.size(); ++i)
       cpu.copy(all.data<float>() + static_cast<std::int64_t>(i) * size, place(images[i]), bytes);
-    return all;
+    return to_device(all, device_);
   }
-  const Tensor made = make();
+  const Tensor made = make(), here = on_host(made);
   for (std::size_t i = 0; i < images.size(); ++i) {
-    cpu.copy(place(images[i]), made.data<float>() + static_cast<std::int64_t>(i) * size, bytes);
+    cpu.copy(place(images[i]), here.data<float>() + static_cast<std::int64_t>(i) * size, bytes);
     flag(images[i]) = 1;
   }
   return made;

@@ -29,14 +29,15 @@ Tensor features_behind(const nn::Vit& model, std::int64_t blocks, const Tensor& 
 class FeatureCache {
  public:
   // Throws UsageError, naming `key`, if it would take more than half of the machine's memory.
-  FeatureCache(std::int64_t images, std::int64_t tokens, std::int64_t width,
-               const std::string& key);
+  FeatureCache(std::int64_t images, std::int64_t tokens, std::int64_t width, const std::string& key,
+               Device device = Device::cpu);
   // Of these images [b, N, E]; `make` is asked for it unless all are there.
   Tensor of(std::span<const std::int64_t> images, const std::function<Tensor()>& make);
 
  private:
   const std::int64_t tokens_, width_;
-  const Tensor features_;    // [images, N, E]
+  const Device device_;      // of the model
+  const Tensor features_;    // [images, N, E], on the host
   std::vector<char> there_;  // [images]
 };
 

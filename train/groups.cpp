@@ -71,10 +71,11 @@ void settle_gates(const GroupStep& step, const GroupPass& pass) {
 }
 
 // The sparsity term of a pass: a mean over layers.
-double sparsity_of(const nn::PassRecord& record) {
-  double sum = 0;
-  for (const Tensor& layer : record.sparsity) sum += static_cast<double>(layer.item<float>());
-  return record.sparsity.empty() ? 0 : sum / static_cast<double>(record.sparsity.size());
+Figure sparsity_of(const nn::PassRecord& record) {
+  if (record.sparsity.empty()) return 0;
+  Figure mean = Figure::sum(record.sparsity);
+  mean *= 1 / static_cast<double>(record.sparsity.size());
+  return mean;
 }
 
 // The recorded passes of a step, group by group, and what they leave.
@@ -96,12 +97,15 @@ class RecordedPasses {
     });
   }
 
-  double sparsity() const {  // mean over the batch
-    double sum = 0;
-    for (std::int64_t g = 0; g < step_.plan.groups; ++g)
-      sum += sparsity_of(records_[static_cast<std::size_t>(g)]) *
-             static_cast<double>(step_.plan.end(g) - step_.plan.begin(g));
-    return sum / static_cast<double>(std::max<std::int64_t>(step_.plan.batch, 1));
+  Figure sparsity() const {  // mean over the batch
+    Figure mean;
+    for (std::int64_t g = 0; g < step_.plan.groups; ++g) {
+      Figure part = sparsity_of(records_[static_cast<std::size_t>(g)]);
+      part *= static_cast<double>(step_.plan.end(g) - step_.plan.begin(g)) /
+              static_cast<double>(step_.plan.batch);
+      mean += part;
+    }
+    return mean;
   }
 
   std::vector<Tensors> finish() {
@@ -142,6 +146,10 @@ Tensor GroupPlan::part_of(const Tensor& whole, std::int64_t g) const {
 GroupPlan plan_groups(const nn::Vit& model, std::int64_t batch, std::int64_t tokens) {
   GroupPlan plan;
   plan.batch = batch;
+  if (model.parameters().device() != Device::cpu) {
+    plan.groups = std::min<std::int64_t>(batch, 1);
+    return plan;
+  }
   plan.workers = static_cast<int>(std::clamp<std::int64_t>(batch, 1, cpu::threads()));
   const std::int64_t wanted = std::max<std::int64_t>(
       {1, kTokensInCache / tokens, model.parameters().count() / (kParametersPerToken * tokens)});
@@ -175,6 +183,7 @@ Tensor joined_outputs(const GroupPlan& plan,
                       const std::function<Tensor(std::int64_t group)>& pass) {
   CachedVector<Tensor> parts(static_cast<std::size_t>(plan.groups));
   for_each_group(plan, [&](int, std::int64_t g) { parts[static_cast<std::size_t>(g)] = pass(g); });
+  if (plan.groups == 1) return parts[0];
   TensorSpec spec = parts.at(0).spec();
   spec.shape[0] = plan.batch;
   const Tensor all = Tensor::empty(spec.shape, spec.dtype);
@@ -190,26 +199,26 @@ Tensor joined_outputs(const GroupPlan& plan,
 }
 
 double summed_losses(const GroupPlan& plan, const std::function<Tensor(std::int64_t group)>& pass) {
-  CachedVector<double> losses(static_cast<std::size_t>(plan.groups));
+  CachedVector<Figure> losses(static_cast<std::size_t>(plan.groups));
   for_each_group(plan, [&](int, std::int64_t g) {
-    losses[static_cast<std::size_t>(g)] = pass(g).item<float>();
+    losses[static_cast<std::size_t>(g)] = Figure::of(pass(g));
   });
   return std::accumulate(losses.begin(), losses.end(), 0.0);
 }
 
 Batchwise forward_backward(const GroupStep& step, const GroupPass& pass) {
-  std::vector<double> losses(static_cast<std::size_t>(step.plan.workers), 0.0);
+  CachedVector<Figure> losses(static_cast<std::size_t>(step.plan.workers));
   step.model.begin_step(step.step, frozen_blocks(step));
   settle_gates(step, pass);
   Batchwise result;
   result.ranges = step.model.update_ranges(step.trained, step.record.reaches_all_gates());
   RecordedPasses passes(step);
   passes.run(pass, [&](Tape& tape, Gradients& sums, const Tensor& loss, int worker, std::int64_t) {
-    losses[static_cast<std::size_t>(worker)] += loss.item<float>();
+    losses[static_cast<std::size_t>(worker)] += Figure::of(loss);
     tape.backward_into(sums, loss);
   });
-  for (const double loss : losses) result.loss += loss;
-  if (!std::isfinite(result.loss)) explain_non_finite_step(step, pass);
+  for (const Figure& loss : losses) result.loss += loss;
+  if (result.loss.here() && !std::isfinite(result.loss)) explain_non_finite_step(step, pass);
   result.sparsity = passes.sparsity();
   result.gradients = passes.finish();
   return result;

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "tensor/figure.h"
 #include "train/frozen.h"
 
 namespace hg {
@@ -12,7 +13,7 @@ namespace hg {
 std::int64_t tokens_of(const nn::Vit& model, const Tensor& keep);
 
 // Groups of a batch and who works on them; a pure function of sizes and threads, so that sums are
-// always formed in the same order.
+// always formed in the same order. On a GPU a batch is one group.
 struct GroupPlan {
   std::int64_t batch = 0, groups = 0;  // images, and the groups they are dealt out to evenly
   int workers = 1;
@@ -49,14 +50,15 @@ struct GroupStep {
 using GroupPass = std::function<Tensor(std::int64_t group, const nn::Context& context)>;
 
 struct Batchwise {
-  double loss = 0;                 // mean over the batch
+  Figure loss;                     // mean over the batch
   std::vector<Tensors> gradients;  // [worker][trained parameter]; workers without a group left out
-  double sparsity = 0;             // the sparsity term in the loss, without its weight
+  Figure sparsity;                 // the sparsity term in the loss, without its weight
   std::vector<UpdateRanges> ranges{};  // what the step may change (Vit::update_ranges)
 };
 
 // Loss and gradients of a batch; what layers learn from it without a gradient, they have learnt. A
-// loss that is not finite throws, naming the first op and layer that produced such a value.
+// loss that is here and not finite throws, naming the first op and layer that produced such a
+// value; one that is still arriving is for the optimizer to look at.
 Batchwise forward_backward(const GroupStep& step, const GroupPass& loss);
 
 // A loss that no group knows alone is taken in two passes: the outputs of all images [B, ...],

@@ -7,6 +7,7 @@
 #include "tensor/ops/box_loss.h"
 #include "tensor/ops/cross_entropy.h"
 #include "tensor/ops/unary.h"
+#include "tensor/transfer.h"
 
 namespace hg {
 namespace {
@@ -53,8 +54,9 @@ Tensor training_loss(const Tensor& logits, const Tensor& labels, const nn::PassR
 }
 
 std::int64_t count_boxes(const Tensor& has_box) {
-  const std::int64_t* has = has_box.data<std::int64_t>();
-  return std::accumulate(has, has + has_box.numel(), std::int64_t{0});
+  const Tensor here = on_host(has_box);
+  const std::int64_t* has = here.data<std::int64_t>();
+  return std::accumulate(has, has + here.numel(), std::int64_t{0});
 }
 
 Tensor with_box_loss(const Tensor& loss, const Tensor& predicted, const Tensor& boxes,

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "nn/attention/pruned.h"
-#include "tensor/backend.h"
+#include "tensor/cuda/device.h"
+#include "tensor/transfer.h"
 #include "train/usage_error.h"
 
 namespace hg {
@@ -170,6 +171,7 @@ nn::VitOptions vit_options(const Config& config) {
           .pool = m.pool == "mean" ? nn::VitOptions::Pool::mean : nn::VitOptions::Pool::cls,
           .dropout = m.dropout,
           .qkv_bias = m.qkv_bias,
+          .device = device_of(config.run),
           .box_head = has_phase(config, "detect"),
           .attention = attention,
           .gate_layers = config.attention.gate_layers};
@@ -203,6 +205,11 @@ nn::VitOptions vit_options(const Config& config, const Safetensors& weights,
   return options;
 }
 
+Device device_of(const RunConfig& run) {
+  if (run.device == "auto") return cuda::unavailable().empty() ? Device::cuda : Device::cpu;
+  return run.device == "cuda" ? Device::cuda : Device::cpu;
+}
+
 bool detects(const Config& config) { return config.phases.back().kind == "detect"; }
 
 void load_weights(const nn::Vit& model, const Safetensors& file, const std::string& source,
@@ -227,7 +234,7 @@ void load_weights(const nn::Vit& model, const Safetensors& file, const std::stri
                   "{} is {}, expected {}", name, found->second, value);
     const Tensor from =
         found->second.dtype() == value.dtype() ? found->second : found->second.to(value.dtype());
-    backend(Device::cpu).copy(value.raw(), from.raw(), value.bytes());
+    copy_into(value, from);
   }
 }
 
@@ -238,7 +245,7 @@ void take_weights(const nn::Vit& model, const Safetensors& before, bool all) {
     if (is_training_head(name)) continue;
     if (found != before.tensors.end() && found->second.shape() == value.shape() &&
         found->second.dtype() == value.dtype())
-      backend(Device::cpu).copy(value.raw(), found->second.raw(), value.bytes());
+      copy_into(value, found->second);
   }
 }
 

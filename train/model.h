@@ -14,6 +14,9 @@ nn::VitOptions vit_options(const Config& config);
 nn::VitOptions vit_options(const Config& config, const Safetensors& weights,
                            const std::string& source);
 
+// Where the model runs; "auto" is a GPU, if there is one.
+Device device_of(const RunConfig& run);
+
 // A run that ends with a phase that detects is a detector: its boxes count, beside its classes.
 bool detects(const Config& config);
 

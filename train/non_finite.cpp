@@ -4,13 +4,15 @@
 #include <cmath>
 
 #include "tensor/observer.h"
+#include "tensor/transfer.h"
 
 namespace hg {
 namespace {
 
 // The first element that is not finite; 0 if all are.
-float first_bad(const Tensor& t) {
-  if (t.dtype() != DType::f32) return 0;
+float first_bad(const Tensor& tensor) {
+  if (tensor.dtype() != DType::f32) return 0;
+  const Tensor t = on_host(tensor);
   const float* const begin = t.data<float>();
   const float* const end = begin + t.numel();
   const float* const found = std::find_if_not(begin, end, [](float x) { return std::isfinite(x); });

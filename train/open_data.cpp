@@ -2,6 +2,7 @@
 
 #include <future>
 
+#include "train/model.h"
 #include "train/selection.h"
 #include "train/usage_error.h"
 
@@ -74,6 +75,7 @@ LoaderOptions loader_options(const Config& config, const PhaseConfig& phase, Spl
   options.shuffle = train;
   options.seed = seed;
   options.select = patch_selection(config, split);
+  options.device = device_of(config.run);
   return options;
 }
 

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "tensor/backend.h"
 #include "tensor/observer.h"
 #include "tensor/ops/optimizer.h"
+#include "tensor/transfer.h"
 #include "train/usage_error.h"
 
 namespace hg {
@@ -24,18 +24,19 @@ Optimizer::Optimizer(std::vector<nn::Parameter> trained, const TrainConfig& trai
     : trained_(std::move(trained)), train_(train), adamw_(train.optimizer == "adamw") {
   for (const nn::Parameter& p : trained_) {
     Slot slot;
-    if (adamw_ || train.momentum > 0) slot.first = Tensor::zeros(p.value.shape());
-    if (adamw_) slot.second = Tensor::zeros(p.value.shape());
+    const auto zeros = [&] { return Tensor::zeros(p.value.shape(), DType::f32, p.value.device()); };
+    if (adamw_ || train.momentum > 0) slot.first = zeros();
+    if (adamw_) slot.second = zeros();
     slots_.push_back(slot);
   }
 }
 
 bool Optimizer::step(const std::vector<Tensors>& gradients, double learning_rate,
-                     const std::vector<UpdateRanges>& ranges) {
+                     const std::vector<UpdateRanges>& ranges, const Figure& loss) {
   const PhaseScope phase(Phase::optimizer);
   const Scope scope("optimizer");
   const double grad_scale = clipping(gradients);
-  if (!std::isfinite(grad_scale)) return false;
+  if (!std::isfinite(grad_scale) || !std::isfinite(loss)) return false;
   ++steps_;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const Tensors mine = gradients_of(gradients, i);
@@ -50,7 +51,7 @@ double Optimizer::clipping(const std::vector<Tensors>& gradients) const {
   Tensors all;
   for (std::size_t i = 0; i < slots_.size(); ++i)
     for (const Tensor& g : gradients_of(gradients, i)) all.push_back(g);
-  const double norm = grad_norm(all, static_cast<int>(gradients.size())).item<float>();
+  const double norm = Figure::of(grad_norm(all, static_cast<int>(gradients.size())));
   return std::isfinite(norm) ? clip_scale(norm, train_.grad_clip) : norm;
 }
 
@@ -97,7 +98,7 @@ void Optimizer::load(const Safetensors& file, std::int64_t steps, const std::str
     usage_require(found != file.tensors.end(), source, "{} is missing, expected {}", name, mine);
     usage_require(found->second.shape() == mine.shape() && found->second.dtype() == DType::f32,
                   source, "{} is {}, expected {}", name, found->second, mine);
-    backend(Device::cpu).copy(mine.raw(), found->second.raw(), mine.bytes());
+    copy_into(mine, found->second);
   }
   steps_ = steps;
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "nn/parameter.h"
-#include "tensor/op.h"
+#include "tensor/figure.h"
 #include "tensor/ops/optimizer.h"
 #include "train/config.h"
 #include "train/safetensors.h"
@@ -17,10 +17,11 @@ class Optimizer {
 
   // gradients: [worker][trained parameter], summed in this order. A parameter that got no gradient
   // stays as it is, its moments too, and so does what is outside its ranges ([trained parameter];
-  // empty: all is inside). False, and nothing is changed, if the gradient's norm is not finite
-  // (which is known where it is clipped).
+  // empty: all is inside). False, and nothing is changed, if the loss that the gradients are of, or
+  // their norm (which is known where it is clipped), is not finite. Of a step on a device, this is
+  // where the host waits.
   bool step(const std::vector<Tensors>& gradients, double learning_rate,
-            const std::vector<UpdateRanges>& ranges = {});
+            const std::vector<UpdateRanges>& ranges = {}, const Figure& loss = 0);
 
   std::int64_t steps() const { return steps_; }
   // Moments as "adamw.m.NAME", "adamw.v.NAME" or "sgd.momentum.NAME".

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "tensor/transfer.h"
 #include "train/files.h"
 #include "train/text.h"
 #include "train/usage_error.h"
@@ -276,7 +277,7 @@ void write_safetensors(const std::string& path, const NamedTensors& tensors,
   file.write(&header_bytes, kPrefixBytes);
   file.write(header);
   for (const auto& [name, tensor] : ordered) {
-    const Tensor whole = tensor.contiguous() ? tensor : tensor.clone();
+    const Tensor here = on_host(tensor), whole = here.contiguous() ? here : here.clone();
     file.write(whole.raw(), whole.bytes());
   }
   file.commit();

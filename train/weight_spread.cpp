@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tensor/observer.h"
+#include "tensor/transfer.h"
 #include "train/groups.h"
 
 namespace hg {
@@ -36,12 +37,13 @@ std::optional<WeightSpread> weight_spread(const nn::Vit& model, const Tensor& im
   if (entropies.empty()) return std::nullopt;
   double support = 0, queries = 0, small = 0, weights = 0;
   for (const Probed& layer : entropies) {
-    for (const float entropy : layer.spread.to_vector<float>())
+    for (const float entropy : on_host(layer.spread).to_vector<float>())
       support += std::exp(static_cast<double>(entropy));
     queries += static_cast<double>(layer.spread.numel());
   }
   for (const Probed& layer : probe(model, images, keep, Spread::small)) {
-    for (const float count : layer.spread.to_vector<float>()) small += static_cast<double>(count);
+    for (const float count : on_host(layer.spread).to_vector<float>())
+      small += static_cast<double>(count);
     weights += static_cast<double>(layer.spread.numel() * layer.keys);
   }
   return WeightSpread{small / weights, support / queries};

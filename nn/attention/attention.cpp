@@ -9,6 +9,7 @@
 #include "tensor/ops/broadcast.h"
 #include "tensor/ops/reduce.h"
 #include "tensor/ops/unary.h"
+#include "tensor/transfer.h"
 
 namespace hg::nn {
 namespace {
@@ -17,25 +18,26 @@ using Gate = AttentionOptions::Gate;
 using Spread = QuadraticOptions::Spread;
 
 // 0 .. n-1, or undefined for the whole sequence.
-Tensor leading_ids(std::int64_t n, std::int64_t tokens) {
+Tensor leading_ids(std::int64_t n, std::int64_t tokens, Device device) {
   require(n <= tokens, "attention", "{} tokens for {} positions", n, tokens);
   if (n == tokens) return {};
   const Tensor ids = Tensor::empty({n}, DType::i64);
   std::iota(ids.data<std::int64_t>(), ids.data<std::int64_t>() + n, 0);
-  return ids;
+  return to_device(ids, device);
 }
 
 // Positions [B, N] of the chosen tokens [B, N] of sequences with positions ids.
 Tensor positions_of(const Tensor& chosen, const Tensor& ids) {
   if (!ids.defined()) return chosen;
-  const Tensor positions = Tensor::empty(chosen.shape(), DType::i64);
+  const Tensor positions = Tensor::empty(chosen.shape(), DType::i64), here = on_host(chosen),
+               known = on_host(ids);
   const std::int64_t n = chosen.dim(1), tokens = ids.dim(-1);
   for (std::int64_t i = 0; i < chosen.numel(); ++i) {
     const std::int64_t sequence = ids.rank() == 2 ? i / n * tokens : 0;
     positions.data<std::int64_t>()[i] =
-        ids.data<std::int64_t>()[sequence + chosen.data<std::int64_t>()[i]];
+        known.data<std::int64_t>()[sequence + here.data<std::int64_t>()[i]];
   }
-  return positions;
+  return to_device(positions, chosen.device());
 }
 
 Spread spread_for(const Context& context) {
@@ -55,7 +57,7 @@ Tensor mean_entropy(const Tensor& entropy, std::int64_t keys, bool causal) {
       shares.data<T>()[i] = static_cast<T>(static_cast<double>(n) / static_cast<double>(n - 1) /
                                            std::log(static_cast<double>(i + 1)));
   });
-  return mean_all(mul_leading(entropy, shares));
+  return mean_all(mul_leading(entropy, to_device(shares, entropy.device())));
 }
 
 void record_spread(PassRecord& record, const Tensor& spread, std::int64_t keys, bool causal) {
@@ -63,7 +65,7 @@ void record_spread(PassRecord& record, const Tensor& spread, std::int64_t keys, 
     record.probed.push_back({spread, keys});
   else if (record.wants_sparsity == Sparsity::gini)
     record.sparsity.push_back(
-        add(scale(mean_all(spread), -1), Tensor::full({1}, 1, spread.dtype())));
+        add(scale(mean_all(spread), -1), Tensor::full({1}, 1, spread.dtype(), spread.device())));
   else if (keys > 1)
     record.sparsity.push_back(mean_entropy(spread, keys, causal));
 }
@@ -91,7 +93,7 @@ const Tensor& Attention::by_head(const Tensor& tensor, int axis, std::int64_t pa
 
 Tensor Attention::operator()(const Tensor& x, const Context& context, const Tensor& ids) const {
   const Scope scope("attn");
-  const Tensor positions = ids.defined() ? ids : leading_ids(x.dim(1), options_.tokens);
+  const Tensor positions = ids.defined() ? ids : leading_ids(x.dim(1), options_.tokens, x.device());
   if (gate_) return of_some_heads(x, context, positions);
   const std::int64_t patches = x.dim(1) - 1;
   if (options_.gate == Gate::token && kept_of(options_.gate_keep, patches) < patches)
@@ -159,7 +161,8 @@ Tensor Attention::attend(QuadraticOptions options, In inputs, const Context& con
   const std::int64_t keys = inputs[options.apart ? 1 : 0].dim(1);
   if (options.likelihood)
     context.record->likelihood.push_back(add(
-        mean_all(out[1]), Tensor::full({1}, -std::log(static_cast<double>(keys)), out[1].dtype())));
+        mean_all(out[1]),
+        Tensor::full({1}, -std::log(static_cast<double>(keys)), out[1].dtype(), out[1].device())));
   if (options.spread != Spread::none)
     record_spread(*context.record, out[static_cast<std::size_t>(options.spread_output())], keys,
                   options.causal);

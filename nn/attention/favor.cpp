@@ -6,6 +6,7 @@
 #include "tensor/ops/favor_features.h"
 #include "tensor/ops/linear_attention.h"
 #include "tensor/ops/matmul.h"
+#include "tensor/transfer.h"
 
 namespace hg::nn {
 namespace {
@@ -62,18 +63,20 @@ void FavorAttention::begin_step(std::int64_t step) const {
 void FavorAttention::draw(std::int64_t index) const {
   RandomStream stream(seed_, fmt::format("{}.{}", stream_, index));
   const std::int64_t m = omega_.dim(0), d = omega_.dim(1);
+  const Tensor drawn = Tensor::empty(omega_.shape(), omega_.dtype());
   std::vector<Row> block;
   for (std::int64_t r = 0; r < m; ++r) {
     if (r % d == 0) block.clear();
     block.push_back(orthonormal(block, static_cast<std::size_t>(d), stream));
     const Row length = gaussian(static_cast<std::size_t>(d), stream);
     const double norm = std::sqrt(dot(length, length));
-    dispatch_float(omega_.dtype(), "favor", [&]<class T>() {
+    dispatch_float(drawn.dtype(), "favor", [&]<class T>() {
       for (std::int64_t c = 0; c < d; ++c)
-        omega_.data<T>()[r * d + c] =
+        drawn.data<T>()[r * d + c] =
             static_cast<T>(norm * block.back()[static_cast<std::size_t>(c)]);
     });
   }
+  copy_into(omega_, drawn);
 }
 
 Tensor FavorAttention::mix(const CoreInput& core, const Context&) const {

@@ -13,6 +13,7 @@
 #include "tensor/ops/reduce.h"
 #include "tensor/ops/scale_axes.h"
 #include "tensor/ops/unary.h"
+#include "tensor/transfer.h"
 
 namespace hg::nn {
 namespace {
@@ -22,7 +23,8 @@ constexpr double kDecay = 0.99;  // of the running mean
 using Scores = CachedVector<double>;
 
 // Adds x's rows up, or takes the one it is.
-void add_rows(const Tensor& x, Scores& sums) {
+void add_rows(const Tensor& rows, Scores& sums) {
+  const Tensor x = on_host(rows);
   dispatch_float(x.dtype(), "gate", [&]<class T>() {
     const auto columns = static_cast<std::int64_t>(sums.size());
     for (std::int64_t i = 0; i < x.numel(); ++i)
@@ -35,7 +37,7 @@ Tensor for_each_token(const Tensor& x, std::int64_t tokens) {
   const Tensor images = Tensor::empty({x.dim(0), tokens}, DType::i64);
   for (std::int64_t b = 0; b < x.dim(0); ++b)
     std::fill_n(images.data<std::int64_t>() + b * tokens, tokens, b);
-  return gather_rows(x, images);
+  return gather_rows(x, to_device(images, x.device()));
 }
 
 }  // namespace
@@ -61,8 +63,8 @@ Tensor HeadGate::alpha(const Tensor& x, const Context& context) const {
   if (context.wants(Sparsity::gate_l1)) context.record->sparsity.push_back(mean_all(a));
   if (context.record->wants_budget) {
     const Tensor of_images = mean(a, 1);
-    const Tensor over =
-        add(of_images, Tensor::full(of_images.shape(), -options_.keep, of_images.dtype()));
+    const Tensor over = add(of_images, Tensor::full(of_images.shape(), -options_.keep,
+                                                    of_images.dtype(), of_images.device()));
     context.record->budget.push_back(mean_all(square(over)));
   }
   return a;
@@ -70,9 +72,9 @@ Tensor HeadGate::alpha(const Tensor& x, const Context& context) const {
 
 bool HeadGate::settled() const {
   if (kept_ == options_.heads || !mean_.defined() || !mean_.storage()) return true;
-  return dispatch_float(mean_.dtype(), "gate", [&]<class T>() {
-    return std::any_of(mean_.data<T>(), mean_.data<T>() + options_.heads,
-                       [](T mean) { return mean != 0; });
+  const Tensor mean = on_host(mean_);
+  return dispatch_float(mean.dtype(), "gate", [&]<class T>() {
+    return std::any_of(mean.data<T>(), mean.data<T>() + options_.heads, [](T m) { return m != 0; });
   });
 }
 
@@ -93,11 +95,12 @@ HeadSet HeadGate::heads(const Tensor& alpha) const {
 Tensor HeadGate::own_choice(const Tensor& alpha) const {
   const Tensor mask = Tensor::zeros(alpha.shape(), alpha.dtype());
   if (!alpha.storage()) return mask;
+  const Tensor here = on_host(alpha);
   const std::int64_t heads = options_.heads;
   CachedVector<std::int64_t> order(static_cast<std::size_t>(heads));
   dispatch_float(alpha.dtype(), "gate", [&]<class T>() {
     for (std::int64_t b = 0; b < alpha.dim(0); ++b) {
-      const T* const row = alpha.data<T>() + b * heads;
+      const T* const row = here.data<T>() + b * heads;
       std::iota(order.begin(), order.end(), 0);
       std::stable_sort(order.begin(), order.end(),
                        [&](std::int64_t i, std::int64_t j) { return row[i] > row[j]; });
@@ -105,7 +108,7 @@ Tensor HeadGate::own_choice(const Tensor& alpha) const {
         mask.data<T>()[b * heads + order[static_cast<std::size_t>(i)]] = 1;
     }
   });
-  return mask;
+  return to_device(mask, alpha.device());
 }
 
 Tensor HeadGate::weigh(const Tensor& mixed, const Tensor& alpha, const HeadSet& heads) const {
@@ -124,20 +127,22 @@ void HeadGate::learn(const CachedVector<Tensors>& passes) const {
     images += pass[0].dim(0);
   }
   if (images == 0) return;
-  dispatch_float(mean_.dtype(), "gate", [&]<class T>() {
-    T* const mean = mean_.data<T>();
+  const auto move_mean = [&]<class T>(T* mean) {
     for (std::size_t h = 0; h < sums.size(); ++h) {
       const double present = sums[h] / static_cast<double>(images);
       const double before = mean[h] == 0 ? present : static_cast<double>(mean[h]);
       mean[h] = static_cast<T>(kDecay * before + (1 - kDecay) * present);
     }
+  };
+  edit_on_host(mean_, [&](const Tensor& mean) {
+    dispatch_float(mean.dtype(), "gate", [&]<class T>() { move_mean(mean.data<T>()); });
   });
 }
 
 Tensor asking_tokens(const Tensor& x, double share) {
   const Scope scope("gate", Scope::kLeaf);
   const std::int64_t batch = x.dim(0), n = x.dim(1), kept = kept_of(share, n - 1);
-  const Tensor scores = deviation(x.detach());
+  const Tensor scores = on_host(deviation(x.detach()));
   const Tensor chosen = Tensor::empty({batch, 1 + kept}, DType::i64);
   CachedVector<std::int64_t> order(static_cast<std::size_t>(n - 1));
   for (std::int64_t b = 0; b < batch; ++b) {
@@ -154,7 +159,7 @@ Tensor asking_tokens(const Tensor& x, double share) {
     to[0] = 0;
     std::copy(order.begin(), end, to + 1);
   }
-  return chosen;
+  return to_device(chosen, x.device());
 }
 
 }  // namespace hg::nn

@@ -7,6 +7,7 @@
 #include "tensor/ops/gather.h"
 #include "tensor/ops/linear.h"
 #include "tensor/ops/view.h"
+#include "tensor/transfer.h"
 
 namespace hg::nn {
 namespace {
@@ -41,7 +42,7 @@ Tensor HeadSet::of(const Tensor& t, int axis, std::int64_t parts) const {
     std::copy(active_.begin(), active_.end(), ids.data<std::int64_t>() + r * count_);
   Shape shape = t.shape();
   shape[axis] = shape[axis] / heads_ * count_;
-  return reshape(gather_rows(reshape(t, {rows, heads_, -1}), ids), shape);
+  return reshape(gather_rows(reshape(t, {rows, heads_, -1}), to_device(ids, t.device())), shape);
 }
 
 UpdateRanges HeadSet::ranges(const Tensor& t, int axis, std::int64_t parts) const {

@@ -7,6 +7,7 @@
 #include "tensor/ops/reduce.h"
 #include "tensor/ops/view.h"
 #include "tensor/run.h"
+#include "tensor/transfer.h"
 
 namespace hg::nn {
 
@@ -51,8 +52,9 @@ Tensors MgkAttention::by_position(const Tensor& responsibilities, const Tensor& 
   const Tensor counts = Tensor::zeros({options_.tokens});
   float* const count = counts.data<float>();
   const bool per_image = ids.defined() && ids.rank() == 2;
+  const Tensor known = ids.defined() ? on_host(ids) : Tensor();
   for (std::int64_t i = 0; i < (per_image ? batch * n : n); ++i)
-    count[ids.defined() ? ids.data<std::int64_t>()[i] : i] +=
+    count[ids.defined() ? known.data<std::int64_t>()[i] : i] +=
         static_cast<float>(per_image ? queries : batch * queries);
   if (!ids.defined()) return {sum(by_token, 0), counts};
   const ops::ScatterAddRows scatter(options_.tokens, ops::ScatterAddRows::Form::table);
@@ -66,18 +68,21 @@ void MgkAttention::learn(const CachedVector<Tensors>& passes) const {
   const bool by_token = shape == AttentionOptions::PiShape::head_pos;
   const auto size = static_cast<std::size_t>(keys_.pi().numel());
   CachedVector<double> sums(size, 0.0), counts(size, 0.0);
-  for (const Tensors& pass : passes)
+  for (const Tensors& pass : passes) {
+    const Tensor weights = on_host(pass[0]);
     for (std::int64_t t = 0; t < options_.tokens; ++t)
       for (std::int64_t i = 0; i < heads * parts; ++i) {
         const std::int64_t group =
             (by_head ? i / parts : 0) * (by_token ? options_.tokens : 1) + (by_token ? t : 0);
         const auto at = static_cast<std::size_t>(group * parts + i % parts);
-        sums[at] += pass[0].data<float>()[t * heads * parts + i];
+        sums[at] += weights.data<float>()[t * heads * parts + i];
         counts[at] += pass[1].data<float>()[t];
       }
-  float* const pi = keys_.pi().data<float>();
-  for (std::size_t i = 0; i < size; ++i)
-    if (counts[i] > 0) pi[i] = static_cast<float>(sums[i] / counts[i]);
+  }
+  edit_on_host(keys_.pi(), [&](const Tensor& pi) {
+    for (std::size_t i = 0; i < size; ++i)
+      if (counts[i] > 0) pi.data<float>()[i] = static_cast<float>(sums[i] / counts[i]);
+  });
 }
 
 }  // namespace hg::nn

@@ -24,7 +24,7 @@ Tensor MlkAttention::features(const Tensor& x) const {
   if (!options_.feature_norm) return f;
   // all features of a token may underflow to 0
   const Tensor sums = clamp(sum(f, 3), 1e-12, std::numeric_limits<float>::max());
-  return scale_axes(f, div(Tensor::full(sums.shape(), 1, sums.dtype()), sums), 0);
+  return scale_axes(f, div(Tensor::full(sums.shape(), 1, sums.dtype(), sums.device()), sums), 0);
 }
 
 Tensor MlkAttention::weighed(const Tensor& x, const Tensor& priors, std::int64_t component,

@@ -8,6 +8,7 @@
 #include "tensor/ops/reduce.h"
 #include "tensor/ops/unary.h"
 #include "tensor/ops/view.h"
+#include "tensor/transfer.h"
 
 namespace hg::nn {
 namespace {
@@ -19,7 +20,7 @@ Tensor hoyer(const Tensor& p) {
   const Tensor rows = reshape(p, {-1, p.dim(-1)});
   const Tensor norm = sqrt(clamp(sum(square(rows), 1), 1e-30, kLargest));
   const Tensor ratio = clamp(div(sum(rows, 1), norm), 1, kLargest);
-  const Tensor over = add(mean_all(ratio), Tensor::full({1}, -1, p.dtype()));
+  const Tensor over = add(mean_all(ratio), Tensor::full({1}, -1, p.dtype(), p.device()));
   return scale(over, 1 / (std::sqrt(static_cast<double>(p.dim(-1))) - 1));
 }
 
@@ -59,7 +60,8 @@ void PriorAttention::record_sparsity(const Tensor& pi, const Context& context) c
 }
 
 std::int64_t PriorAttention::empty_rows() const {
-  const float* const pi = pi_.data<float>();
+  const Tensor here = on_host(pi_);
+  const float* const pi = here.data<float>();
   const std::int64_t n = options_.tokens, rows = pi_.numel() / n;
   std::int64_t empty = 0;
   for (std::int64_t r = 0; r < rows; ++r)

@@ -3,6 +3,7 @@
 #include "tensor/observer.h"
 #include "tensor/ops/kept_projection.h"
 #include "tensor/ops/sparse_attention.h"
+#include "tensor/transfer.h"
 
 namespace hg::nn {
 namespace {
@@ -28,9 +29,10 @@ PrunedAttention::PrunedAttention(const Builder& parent, const AttentionOptions& 
 Supports PrunedAttention::supports_of(const Tensor& ids) const {
   if (!ids.defined()) return {support_};
   Supports all;
+  const Tensor known = on_host(ids);
   const std::int64_t n = ids.dim(-1);
   for (std::int64_t i = 0; i < ids.numel(); i += n)
-    all.push_back(support_->among(ids.data<std::int64_t>() + i, n));
+    all.push_back(support_->among(known.data<std::int64_t>() + i, n));
   return all;
 }
 

@@ -24,10 +24,11 @@ Tensor log_density(const Tensor& p) {
   const Tensor centred = add_leading(p, scale(mean(p, 0), -1)), squares = square(centred);
   const Tensor variance = clamp(scale(sum(squares, 0), 1 / (heads - 1)), kLeastVariance,
                                 std::numeric_limits<float>::max());
-  const Tensor ones = Tensor::full(variance.shape(), 1, variance.dtype());
+  const Tensor ones = Tensor::full(variance.shape(), 1, variance.dtype(), variance.device());
   const Tensor terms = add_leading(mul_leading(squares, div(ones, variance)), log(variance));
   const double constant = -0.5 * width * std::log(2 * std::numbers::pi);
-  return add_leading(scale(sum(terms, 3), -0.5), Tensor::full({p.dim(2)}, constant, p.dtype()));
+  return add_leading(scale(sum(terms, 3), -0.5),
+                     Tensor::full({p.dim(2)}, constant, p.dtype(), p.device()));
 }
 
 }  // namespace

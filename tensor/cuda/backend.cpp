@@ -1,9 +1,13 @@
 // Device memory, copies and clock by the CUDA runtime.
 #include "tensor/backend.h"
 
-#include "tensor/cuda/check.h"
+#include <cstring>
+#include <utility>
+
 #include "tensor/cuda/device.h"
+#include "tensor/cuda/event.h"
 #include "tensor/cuda/memory.h"
+#include "tensor/cuda/pinned.h"
 #include "tensor/cuda/stream.h"
 
 namespace hg {
@@ -25,6 +29,11 @@ cublasHandle_t CudaStream::blas() {
   return blas_;
 }
 
+void CudaStream::use_tf32(bool on) {
+  cuda::check(cublasSetMathMode(blas(), on ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH),
+              "cublasSetMathMode");
+}
+
 namespace cuda {
 namespace {
 
@@ -34,27 +43,9 @@ constexpr bool kCached = false;  // so that every block has guards of its own
 constexpr bool kCached = true;
 #endif
 
-class Event {
- public:
-  Event() { check(cudaEventCreateWithFlags(&handle_, cudaEventDefault), "cudaEventCreate"); }
-  ~Event() { static_cast<void>(cudaEventDestroy(handle_)); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  void record(CudaStream& stream) { check(cudaEventRecord(handle_, stream.handle()), "event"); }
-  void wait() { check(cudaEventSynchronize(handle_), "event"); }
-  double ns_since(const Event& start) const {
-    float ms = 0;
-    check(cudaEventElapsedTime(&ms, start.handle_, handle_), "event");
-    return static_cast<double>(ms) * 1e6;
-  }
-
- private:
-  cudaEvent_t handle_ = nullptr;
-};
-
 class CudaBackend final : public Backend {
  public:
-  CudaBackend() { start_.record(stream_); }
+  CudaBackend() { start_.record(stream_.handle()); }
 
   void* alloc(std::size_t bytes) override { return memory_.allocate(bytes); }
   void free(void* p) noexcept override { memory_.deallocate(p); }
@@ -68,17 +59,75 @@ class CudaBackend final : public Backend {
   void synchronize() override { check(cudaStreamSynchronize(stream_.handle()), "synchronize"); }
   // When the work queued so far was done; waits for it.
   std::int64_t timestamp_ns() override {
-    Event now;
-    now.record(stream_);
+    Event now(cudaEventDefault);
+    now.record(stream_.handle());
     now.wait();
     return static_cast<std::int64_t>(now.ns_since(start_));
   }
   CudaStream& stream() { return stream_; }
+  CudaStream& copies() { return copies_; }
+  PinnedMemory& pinned() { return pinned_; }
+
+  // By way of pinned memory, so that nobody waits.
+  void upload(void* to, const void* from, std::size_t bytes, CudaStream& stream) {
+    void* const staging = pinned_.allocate(bytes);
+    std::memcpy(staging, from, bytes);
+    check(cudaMemcpyAsync(to, staging, bytes, cudaMemcpyHostToDevice, stream.handle()), "upload");
+    pinned_.deallocate(staging, stream.handle());
+  }
 
  private:
-  CudaStream stream_;
+  CudaStream stream_, copies_;
   DeviceMemory memory_{kCached};
-  Event start_;
+  PinnedMemory pinned_;
+  Event start_{cudaEventDefault};
+};
+
+class PinnedDownload final : public Download {
+ public:
+  PinnedDownload(CudaBackend& device, const void* from, std::size_t bytes)
+      : device_(device), data_(device.pinned().allocate(bytes)) {
+    device_.copy(data_, from, bytes);
+    there_.record(device_.stream().handle());
+  }
+  ~PinnedDownload() override { device_.pinned().deallocate(data_, device_.stream().handle()); }
+  const void* wait() override {
+    there_.wait();
+    return data_;
+  }
+
+ private:
+  CudaBackend& device_;
+  void* const data_;
+  Event there_;
+};
+
+// The memory written to may have been someone else's a moment ago, whose work is still queued.
+class CopiesAhead final : public UploadAhead {
+ public:
+  explicit CopiesAhead(CudaBackend& device) : device_(device) {}
+  ~CopiesAhead() override {
+    try {
+      arrive();
+    } catch (const Error&) {  // the device is lost, and whoever uses it next will say so
+    }
+  }
+  void send(void* to, const void* from, std::size_t bytes) override {
+    freed_.record(device_.stream().handle());
+    freed_.hold(device_.copies().handle());
+    device_.upload(to, from, bytes, device_.copies());
+    sent_ = true;
+  }
+  void arrive() override {
+    if (!std::exchange(sent_, false)) return;
+    arrived_.record(device_.copies().handle());
+    arrived_.hold(device_.stream().handle());
+  }
+
+ private:
+  CudaBackend& device_;
+  Event freed_, arrived_;
+  bool sent_ = false;
 };
 
 // Without a driver cudaGetDeviceCount fails and leaves the count as it was.
@@ -105,8 +154,19 @@ std::string unavailable() {
   static const std::string& reason = *new std::string(find_device());
   return reason;
 }
+bool compiled() { return true; }
 Backend& backend() { return the_backend(); }
 CudaStream& stream() { return the_backend().stream(); }
+void use_tf32(bool on) { stream().use_tf32(on); }
+
+void upload(void* to, const void* from, std::size_t bytes) {
+  the_backend().upload(to, from, bytes, stream());
+}
+std::unique_ptr<UploadAhead> upload_ahead() { return std::make_unique<CopiesAhead>(the_backend()); }
+
+std::unique_ptr<Download> download(const void* from, std::size_t bytes) {
+  return std::make_unique<PinnedDownload>(the_backend(), from, bytes);
+}
 
 }  // namespace cuda
 }  // namespace hg

@@ -15,6 +15,7 @@ class CudaStream {
 
   cudaStream_t handle() const { return handle_; }
   cublasHandle_t blas();  // made at first use; its work goes to this stream
+  void use_tf32(bool on);
 
  private:
   cudaStream_t handle_ = nullptr;

@@ -4,6 +4,7 @@
 
 #include "tensor/cpu/elementwise.h"
 #include "tensor/run.h"
+#include "tensor/transfer.h"
 
 namespace hg {
 namespace ops {
@@ -46,7 +47,8 @@ void check_ids(const Op& op, const Tensor& ids, std::int64_t rows) {
 
 std::uint64_t distinct_rows(const Tensor& ids, std::int64_t images, std::int64_t rows) {
   CachedVector<char> seen(static_cast<std::size_t>(images * rows), 0);
-  const std::int64_t* id = ids.data<std::int64_t>();
+  const Tensor here = on_host(ids);
+  const std::int64_t* id = here.data<std::int64_t>();
   const std::int64_t picks = images == 0 ? 0 : ids.numel() / images;
   std::uint64_t distinct = 0;
   for (std::int64_t i = 0; i < images * picks; ++i) {

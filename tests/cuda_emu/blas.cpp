@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tests/cuda_emu/memory.h"
+#include "tests/cuda_emu/queue.h"
 
 struct cublasContext {};
 
@@ -59,6 +60,10 @@ cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t) {
   return handle ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
 }
 
+cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t) {
+  return handle ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
+}
+
 cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_t transa,
                                          cublasOperation_t transb, int m, int n, int k,
                                          const float* alpha, const float* A, int lda,
@@ -71,6 +76,7 @@ cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_
   if (m < 0 || n < 0 || k < 0 || batchCount < 0 || lda < std::max(1, a.rows) ||
       ldb < std::max(1, b.rows) || ldc < std::max(1, m))
     return CUBLAS_STATUS_INVALID_VALUE;
+  queue_work();
   const DeviceAccess open;
   for (int i = 0; i < batchCount; ++i, A += strideA, B += strideB, C += strideC) {
     const auto read = [](const void* p, std::size_t n) { host_reads("cublasSgemm", p, n); };

@@ -151,13 +151,20 @@ bool unwritten(const std::byte* begin, const std::byte* end) {
           std::memcmp(begin, begin + 1, static_cast<std::size_t>(end - begin) - 1) == 0);
 }
 
+std::recursive_mutex& device_mutex() {
+  static std::recursive_mutex& mutex = *new std::recursive_mutex;
+  return mutex;
+}
+
 void* device_alloc(std::size_t bytes) {
+  const std::lock_guard lock(device_mutex());
   Allocation* const a = arena().allocate(bytes);
   return a ? a->data : nullptr;
 }
 
 void device_free(void* p) {
   if (!p) return;
+  const std::lock_guard lock(device_mutex());
   Allocation* const a = allocation_at(p);
   if (!a || a->data != p) throw Fault(fmt::format("cudaFree of {}", describe(p, a)));
   if (!a->live) throw Fault(fmt::format("cudaFree twice: {}", describe(p, a)));
@@ -187,7 +194,7 @@ Allocation& expect_device_range(const char* who, const void* p, std::size_t byte
   return *a;
 }
 
-DeviceAccess::DeviceAccess() {
+DeviceAccess::DeviceAccess() : lock_(device_mutex()) {
   if (open_count++ == 0) arena().open_all();
 }
 DeviceAccess::~DeviceAccess() {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,9 @@ std::string describe(const void* p, const Allocation* a);  // "4 bytes past the 
 // Throws Fault unless [p, p + bytes) lies in one live allocation.
 Allocation& expect_device_range(const char* who, const void* p, std::size_t bytes);
 
+// Held by whoever changes the device's state: programs call it from several threads.
+std::recursive_mutex& device_mutex();
+
 // While one is alive the host may touch device memory: kernels, copies, the cuBLAS stand-ins.
 class DeviceAccess {
  public:
@@ -47,6 +51,9 @@ class DeviceAccess {
   ~DeviceAccess();
   DeviceAccess(const DeviceAccess&) = delete;
   DeviceAccess& operator=(const DeviceAccess&) = delete;
+
+ private:
+  std::lock_guard<std::recursive_mutex> lock_;
 };
 
 // The first guard zone that was written to, as a text; empty if all are whole.

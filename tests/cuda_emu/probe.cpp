@@ -37,6 +37,7 @@ static_assert(sizeof(cudaLaunchConfig_t) == 56);
 
 static_assert(CUBLAS_STATUS_SUCCESS == 0 && CUBLAS_STATUS_NOT_INITIALIZED == 1);
 static_assert(CUBLAS_STATUS_INVALID_VALUE == 7 && CUBLAS_OP_N == 0 && CUBLAS_OP_T == 1);
+static_assert(CUBLAS_DEFAULT_MATH == 0 && CUBLAS_TF32_TENSOR_OP_MATH == 3);
 static_assert(std::is_same_v<cublasHandle_t, cublasContext*>);
 
 // Functions of exactly these types.
@@ -57,6 +58,8 @@ static_assert(std::is_same_v<cublasHandle_t, cublasContext*>);
                                                   unsigned) = cudaStreamCreateWithFlags;
 [[maybe_unused]] cudaError_t (*const end_stream)(cudaStream_t) = cudaStreamDestroy;
 [[maybe_unused]] cudaError_t (*const wait_stream)(cudaStream_t) = cudaStreamSynchronize;
+[[maybe_unused]] cudaError_t (*const hold_stream)(cudaStream_t, cudaEvent_t,
+                                                  unsigned) = cudaStreamWaitEvent;
 [[maybe_unused]] cudaError_t (*const make_event)(cudaEvent_t*, unsigned) = cudaEventCreateWithFlags;
 [[maybe_unused]] cudaError_t (*const end_event)(cudaEvent_t) = cudaEventDestroy;
 [[maybe_unused]] cudaError_t (*const record)(cudaEvent_t, cudaStream_t) = cudaEventRecord;
@@ -67,6 +70,7 @@ static_assert(std::is_same_v<cublasHandle_t, cublasContext*>);
 [[maybe_unused]] cublasStatus_t (*const make_blas)(cublasHandle_t*) = cublasCreate;
 [[maybe_unused]] cublasStatus_t (*const end_blas)(cublasHandle_t) = cublasDestroy;
 [[maybe_unused]] cublasStatus_t (*const set_stream)(cublasHandle_t, cudaStream_t) = cublasSetStream;
+[[maybe_unused]] cublasStatus_t (*const set_math)(cublasHandle_t, cublasMath_t) = cublasSetMathMode;
 [[maybe_unused]] cublasStatus_t (*const product)(cublasHandle_t, cublasOperation_t,
                                                  cublasOperation_t, int, int, int, const float*,
                                                  const float*, int, long long, const float*, int,

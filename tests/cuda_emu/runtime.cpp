@@ -1,16 +1,30 @@
-// The runtime's functions on the emulated device: everything happens at once, in order.
+// The runtime's functions on the emulated device. What is queued on the first stream happens at
+// once, copies on others as late as they may: when someone waits for them. The host is told of
+// neither: what it has not waited for is not done for all it knows, and its waits are counted.
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
 
 #include "tests/cuda_emu/memory.h"
+#include "tests/cuda_emu/queue.h"
 
-struct CUstream_st {};
+struct CUstream_st {
+  bool late = false;
+  std::uint64_t done = 0;                   // of what was put off
+  std::deque<std::function<void()>> later;  // the rest of it
+};
 struct CUevent_st {
   std::chrono::steady_clock::time_point time;
   bool recorded = false;
+  std::uint64_t number = 0;  // of the work before it
+  CUstream_st* stream = nullptr;
+  std::uint64_t position = 0;  // among what its stream has put off
 };
 
 using hg::emu::DeviceAccess;
@@ -20,6 +34,32 @@ namespace {
 
 constexpr unsigned kMaxThreads = 1024, kMaxGridYZ = 65535, kMaxGridX = 0x7fffffff;
 constexpr std::size_t kMaxDynamicShared = 48 * 1024;
+
+std::uint64_t queued = 0, waited_for = 0, waits = 0;
+std::map<const std::byte*, std::size_t> pinned;  // host memory that the device reaches
+
+bool is_pinned(const void* p) {
+  auto after = pinned.upper_bound(static_cast<const std::byte*>(p));
+  if (after == pinned.begin()) return false;
+  const auto& [begin, bytes] = *--after;
+  return p < begin + bytes;
+}
+
+// Does what the stream has put off, up to there.
+void catch_up(CUstream_st* stream, std::uint64_t position) {
+  while (stream && stream->done < position) {
+    const std::function<void()> next = std::move(stream->later.front());
+    stream->later.pop_front();
+    ++stream->done;
+    next();
+  }
+}
+
+void wait_for(std::uint64_t number) {
+  if (number <= waited_for) return;
+  waited_for = number;
+  ++waits;
+}
 
 void expect_host(const char* who, const void* p) {
   if (hg::emu::in_arena(p)) throw Fault(std::string(who) + ": expected host memory");
@@ -41,7 +81,14 @@ unsigned atomicAdd(unsigned* p, unsigned v) {
   return add_atomically(p, v, __builtin_return_address(0));
 }
 
+void hg::emu::queue_work() {
+  const std::lock_guard lock(device_mutex());
+  ++queued;
+}
+std::uint64_t hg::emu::host_waits() { return waits; }
+
 cudaError_t hg::emu::check_launch(const cudaLaunchConfig_t& config) {
+  queue_work();
   const dim3 &g = config.gridDim, &b = config.blockDim;
   const std::uint64_t threads = std::uint64_t{b.x} * b.y * b.z;
   if (threads == 0 || threads > kMaxThreads || b.z > 64) return cudaErrorInvalidConfiguration;
@@ -76,7 +123,7 @@ cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
 cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaDeviceSynchronize() { return cudaStreamSynchronize(nullptr); }
 
 cudaError_t cudaMalloc(void** p, std::size_t bytes) {
   void* const made = bytes == 0 ? nullptr : hg::emu::device_alloc(bytes);
@@ -87,16 +134,29 @@ cudaError_t cudaMalloc(void** p, std::size_t bytes) {
 cudaError_t cudaFree(void* p) { return hg::emu::device_free(p), cudaSuccess; }
 cudaError_t cudaMallocHost(void** p, std::size_t bytes) {
   *p = std::malloc(bytes);
-  return *p ? cudaSuccess : cudaErrorMemoryAllocation;
+  if (!*p) return cudaErrorMemoryAllocation;
+  const std::lock_guard lock(hg::emu::device_mutex());
+  pinned.emplace(static_cast<const std::byte*>(*p), bytes);
+  return cudaSuccess;
 }
-cudaError_t cudaFreeHost(void* p) { return std::free(p), cudaSuccess; }
+cudaError_t cudaFreeHost(void* p) {
+  const std::lock_guard lock(hg::emu::device_mutex());
+  pinned.erase(static_cast<const std::byte*>(p));
+  return std::free(p), cudaSuccess;
+}
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t) {
+                            cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
   if (kind == cudaMemcpyDefault) {
     const bool to_device = hg::emu::in_arena(to), from_device = hg::emu::in_arena(from);
     kind = static_cast<cudaMemcpyKind>((from_device ? 2 : 0) + (to_device ? 1 : 0));
+  }
+  const std::lock_guard lock(hg::emu::device_mutex());
+  if (stream && stream->late) {
+    ++queued;
+    stream->later.push_back([=] { cudaMemcpyAsync(to, from, bytes, kind, nullptr); });
+    return cudaSuccess;
   }
   const DeviceAccess open;
   const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
@@ -106,6 +166,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   if (from_device) hg::emu::host_reads("cudaMemcpy", from, bytes);
   if (to_device) hg::emu::host_wrote(to, bytes);
   std::memcpy(to, from, bytes);
+  ++queued;
+  const void* const host = to_device ? from : to;
+  if (to_device != from_device && !is_pinned(host)) wait_for(queued);  // as the runtime may
   return cudaSuccess;
 }
 
@@ -114,18 +177,29 @@ cudaError_t cudaMemsetAsync(void* p, int value, std::size_t bytes, cudaStream_t)
   const DeviceAccess open;
   hg::emu::host_wrote(p, bytes);
   std::memset(p, value, bytes);
+  ++queued;
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  static bool first = true;
   *stream = new CUstream_st;
+  (*stream)->late = !std::exchange(first, false);
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const std::lock_guard lock(hg::emu::device_mutex());
+  if (stream) catch_up(stream, stream->done + stream->later.size());
+  return wait_for(queued), cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t event, unsigned) {
+  const std::lock_guard lock(hg::emu::device_mutex());
+  return catch_up(event->stream, event->position), cudaSuccess;
+}
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = new CUevent_st;
@@ -135,16 +209,27 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   delete event;
   return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  *event = {std::chrono::steady_clock::now(), true};
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const std::lock_guard lock(hg::emu::device_mutex());
+  *event = {std::chrono::steady_clock::now(), true, queued, stream,
+            stream ? stream->done + stream->later.size() : 0};
   return cudaSuccess;
 }
+// An event that was never recorded counts as reached.
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return event->recorded ? cudaSuccess : cudaErrorInvalidValue;
+  const std::lock_guard lock(hg::emu::device_mutex());
+  const bool put_off = event->stream && event->stream->done < event->position;
+  return event->number <= waited_for && !put_off ? cudaSuccess : cudaErrorNotReady;
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t event) { return cudaEventQuery(event); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const std::lock_guard lock(hg::emu::device_mutex());
+  catch_up(event->stream, event->position);
+  return wait_for(event->number), cudaSuccess;
+}
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   if (!begin->recorded || !end->recorded) return cudaErrorInvalidValue;
+  for (const cudaEvent_t event : {begin, end})
+    if (cudaEventQuery(event) != cudaSuccess) return cudaErrorNotReady;
   *milliseconds = std::chrono::duration<float, std::milli>(end->time - begin->time).count();
   return cudaSuccess;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "autograd/tape.h"
+#include "tensor/figure.h"
 #include "tensor/ops/attention.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/cross_entropy.h"
@@ -56,8 +57,6 @@ Tensor loss_of(const Tensors& p, const Tensor& images, const Tensor& labels, Ran
   return cross_entropy(linear(mean(x, 1), p[16], p[17]), labels, 0.1);
 }
 
-double on_host(const Tensor& scalar) { return to_device(scalar, Device::cpu).item<float>(); }
-
 double train_step(Model& model, const Tensor& images, const Tensor& labels, std::int64_t step,
                   RandomStream& drops) {
   Tape tape;
@@ -67,10 +66,10 @@ double train_step(Model& model, const Tensor& images, const Tensor& labels, std:
   Tensors all;
   for (const Tensor& p : model.values) all.push_back(grads[p]);
   AdamWOptions options{.lr = 0.02, .step = step};
-  options.grad_scale = clip_scale(on_host(grad_norm(all)), 1.0);
+  options.grad_scale = clip_scale(Figure::of(grad_norm(all)), 1.0);
   for (std::size_t i = 0; i < all.size(); ++i)
     adamw_step(options, model.values[i], model.first[i], model.second[i], In(&all[i], 1));
-  return on_host(loss);
+  return Figure::of(loss);
 }
 
 TEST_CASE("twenty steps of training take the course that they take on the CPU") {

@@ -158,6 +158,7 @@ int profile_command(const ProfileOptions& options) {
   std::optional<AtomicFile> csv, html;
   if (!options.csv.empty()) csv.emplace(options.csv);
   if (!options.html.empty()) html.emplace(options.html);
+  options.tell_device(config);
   const energy::MeterChoice choice = energy::open_meter();
   const Result result = run_steps(options, config, calibration, *choice.meter);
   if (csv) {

@@ -11,6 +11,7 @@ namespace hg {
 int bench_command(const BenchOptions& options) {
   const Config config = options.load();
   BenchStep step(config);
+  options.tell_device(config);
   const std::uint64_t flops = step.flops();
   step();  // warms up
   std::vector<double> times;

@@ -22,10 +22,13 @@ struct ModelOptions {
   std::vector<std::string> all_settings() const;  // --set and the options above
   // The configuration with these options on top; also sets the number of threads.
   Config load() const;
+  // Once nothing can be wrong with the input any more: that the device "auto" is the CPU for want
+  // of a better one, if a GPU could have been expected.
+  void tell_device(const Config& loaded) const;
 };
 
 // Throws UsageError where the device is not there; sets the number of threads.
-void use_device(const RunConfig& run);
+void use_device(const Config& config);
 
 struct TrainOptions : ModelOptions {
   std::string out;  // run folder; empty: runs/<name>

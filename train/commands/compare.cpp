@@ -172,6 +172,7 @@ int compare_command(const CompareOptions& options) {
   const Config& config = arms[0].config;
   if (options.train)
     for (const Arm& arm : arms) open_run(arm.config);  // what is wrong shows before anything runs
+  options.tell_device(config);
   const energy::MeterChoice choice = energy::open_meter();
   energy::Meter& meter = *choice.meter;
   const std::int64_t batch = config.phases[0].train.batch_size;

@@ -72,6 +72,7 @@ int eval_command(const EvalOptions& options) {
   const auto set = open_data(config, phase.data, Split::test);
   if (detects(config)) require_boxes(config, config.phases.size() - 1, *set);
   Loader loader(*set, loader_options(config, phase, Split::test));
+  options.tell_device(config);
   const Evaluation e = *evaluate(model, loader, detects(config) ? Judged::boxes : Judged::classes);
   if (options.json)
     fmt::print("{}\n", to_json(e, set->class_names()).dump());

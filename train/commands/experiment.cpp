@@ -69,7 +69,8 @@ int experiment_command(const ExperimentOptions& options) {
   const Plan plan = make_plan(
       {options.experiment, options.scale, options.all_settings(), options.repeats, options.target});
   for (const Arm& arm : plan.arms) check_run(arm.config);
-  use_device(plan.arms[0].config.run);
+  use_device(plan.arms[0].config);
+  options.tell_device(plan.arms[0].config);
   open_phases(plan.arms[0].config);  // fails before a folder is made
   const std::string folder = options.out.empty()
                                  ? fmt::format("experiments/{}-{}", plan.experiment, plan.scale)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/tape.h"
+#include "tensor/transfer.h"
 #include "train/commands/commands.h"
 #include "train/loss.h"
 #include "train/model.h"
@@ -111,13 +112,18 @@ NamedTensors with_gradients(const nn::Vit& model, const Input& input, const Loss
   out.emplace_back("loss", loss);
   for (const nn::Parameter& p : model.parameters().all())
     out.emplace_back("grad." + p.name,
-                     grads.has(p.value) ? grads[p.value] : Tensor::zeros(p.value.shape()));
+                     grads.has(p.value)
+                         ? grads[p.value]
+                         : Tensor::zeros(p.value.shape(), DType::f32, p.value.device()));
   return out;
 }
 
-// The precision of training, unless rounding would hide what a comparison looks for.
+// The precision of training, unless rounding would hide what a comparison looks for; on a GPU there
+// is no other.
 DType precision_of(const nn::VitOptions& options) {
-  return nn::attention_traits(options.attention).ill_conditioned ? DType::f64 : DType::f32;
+  const bool wide =
+      options.device == Device::cpu && nn::attention_traits(options.attention).ill_conditioned;
+  return wide ? DType::f64 : DType::f32;
 }
 
 }  // namespace
@@ -132,6 +138,8 @@ int forward_command(const ForwardOptions& options) {
   if (input.keep.defined() && config.select.mode == "zero")
     input = with_zeros(input, config.model.patch_size);
   input.images = as(input.images, precision_of(made));
+  for (Tensor* t : {&input.images, &input.keep, &input.labels}) *t = to_device(*t, made.device);
+  options.tell_device(config);
   NamedTensors out = input.labels.defined() ? with_gradients(model, input, config.loss)
                                             : outputs_of(model, input, {});
   for (auto& [name, tensor] : out) tensor = as(tensor, DType::f32);

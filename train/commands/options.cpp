@@ -1,18 +1,10 @@
 #include "tensor/cpu/parallel.h"
 #include "tensor/cuda/device.h"
 #include "train/commands/commands.h"
+#include "train/model.h"
 #include "train/usage_error.h"
 
 namespace hg {
-namespace {
-
-[[noreturn]] void refuse_cuda() {
-  const std::string reason = cuda::unavailable();
-  usage_fail("run.device", "{}", reason.empty() ? "no model runs on CUDA yet: use cpu" : reason);
-}
-
-}  // namespace
-
 std::vector<std::string> ModelOptions::all_settings() const {
   std::vector<std::string> all = settings;
   if (!device.empty()) all.push_back("run.device=\"" + device + "\"");
@@ -21,14 +13,25 @@ std::vector<std::string> ModelOptions::all_settings() const {
   return all;
 }
 
-void use_device(const RunConfig& run) {
-  if (run.device == "cuda") refuse_cuda();
+void use_device(const Config& config) {
+  const RunConfig& run = config.run;
+  if (run.device == "cuda")
+    usage_require(cuda::unavailable().empty(), "run.device", "{}", cuda::unavailable());
+  usage_require(!config.device.tf32 || run.device != "cpu", "device.tf32",
+                "expected false with run.device = \"cpu\"");
+  if (device_of(run) == Device::cuda) cuda::use_tf32(config.device.tf32);
   cpu::set_threads(static_cast<int>(run.threads));
+}
+
+void ModelOptions::tell_device(const Config& loaded) const {
+  if (loaded.run.device != "auto" || device_of(loaded.run) != Device::cpu) return;
+  if (cuda::compiled() || !device.empty())
+    fmt::print(stderr, "run.device = \"auto\": on the CPU ({})\n", cuda::unavailable());
 }
 
 Config ModelOptions::load() const {
   const Config loaded = load_config(config, all_settings());
-  use_device(loaded.run);
+  use_device(loaded);
   return loaded;
 }
 

@@ -6,6 +6,7 @@
 #include "data/image_draw.h"
 #include "data/image_file.h"
 #include "tensor/ops/softmax.h"
+#include "tensor/transfer.h"
 #include "train/checkpoint.h"
 #include "train/commands/commands.h"
 #include "train/evaluate.h"
@@ -55,8 +56,9 @@ Prediction Predictor::operator()(const Image& image) const {
   const ModelInput input =
       to_input(image, static_cast<int>(o.img_size), static_cast<int>(o.channels),
                loaded.card.normalization, selection);
-  const Tensor features = model.features(input.images, {}, input.keep);
-  const Tensor p = softmax(model.classify(features));
+  const Tensor features =
+      model.features(to_device(input.images, o.device), {}, to_device(input.keep, o.device));
+  const Tensor p = on_host(softmax(model.classify(features)));
   const std::int64_t label = most_likely(p.data<float>(), o.classes);
   const auto index = static_cast<std::size_t>(label);
   const std::vector<std::string>& names = loaded.card.class_names;
@@ -64,7 +66,7 @@ Prediction Predictor::operator()(const Image& image) const {
                   label,
                   p.data<float>()[label],
                   {}};
-  if (finds_box) made.box = in_pixels(model.boxes(features).data<float>(), image);
+  if (finds_box) made.box = in_pixels(on_host(model.boxes(features)).data<float>(), image);
   return made;
 }
 
@@ -116,6 +118,7 @@ int predict_command(const PredictOptions& options) {
                 "does not say how pixels are normalised");
   if (!options.draw.empty()) make_folder(options.draw);
   const Predictor predict{loaded, patch_selection(config, Split::test), detects(config)};
+  options.tell_device(config);
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const std::string& file : options.images) {
     const Image image = load(file);

@@ -65,6 +65,7 @@ int train_command(const TrainOptions& options) {
   PhaseData data = open_run(config);
   if (!goes_on(options.out, options.resume)) initial_weights(config);
   const std::string folder = prepare_folder(options, config);
+  if (!options.quiet) options.tell_device(config);
   const RunEnding ending =
       train_run(config, std::move(data),
                 {folder, options.resume, options.trace, progress_mode(stderr, options.quiet)});

@@ -74,13 +74,12 @@ Batchwise ContrastivePhase::two_passes(const GroupStep& step, const Batch& batch
   const Tensor loss = train_loss_(z, train_loss_.labels_of(batch), step.step);
   const Tensor dz = tape.backward(loss)[z];
   std::vector<UpdateRanges> ranges = step.model.update_ranges(step.trained, false);
-  return {loss.item<float>(), backward_groups(step, embeddings, dz), 0, std::move(ranges)};
+  const Figure value = Figure::of(loss);
+  return {value, backward_groups(step, embeddings, dz), 0, std::move(ranges)};
 }
 
 Batchwise ContrastivePhase::learn_from(const Batch& batch) {
-  Batchwise done = two_passes(group_step(batch, tokens_per_image(batch)), batch);
-  if (!std::isfinite(done.loss)) explain(batch);
-  return done;
+  return two_passes(group_step(batch, tokens_per_image(batch)), batch);
 }
 
 void ContrastivePhase::explain(const Batch& batch) {
@@ -102,7 +101,7 @@ std::optional<EpochReport> ContrastivePhase::finish_epoch(const std::function<bo
     const Tensor labels = test_loss_.labels_of(batch);
     const auto loss_of = [&] {
       const Tensor z = joined_outputs(plan, [&](std::int64_t g) { return embeddings(g, {}); });
-      return test_loss_(z, labels, index).item<float>();
+      return static_cast<double>(Figure::of(test_loss_(z, labels, index)));
     };
     const double loss = loss_of();
     if (!std::isfinite(loss)) explain_non_finite(model_, loss_of);

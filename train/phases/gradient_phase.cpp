@@ -45,7 +45,8 @@ void GradientPhase::start_epoch(std::int64_t epoch, std::int64_t first) {
 std::optional<StepReport> GradientPhase::step() {
   if (!train_loader_.next(batch_)) return std::nullopt;
   const Batchwise done = learn_from(batch_);
-  if (!optimizer_->step(done.gradients, schedule_.learning_rate(optimizer_->steps()), done.ranges))
+  if (!optimizer_->step(done.gradients, schedule_.learning_rate(optimizer_->steps()), done.ranges,
+                        done.loss))
     explain(batch_);
   return StepReport{batch_.size(),
                     done.loss,

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tensor/observer.h"
+#include "tensor/transfer.h"
 #include "train/non_finite.h"
 
 namespace hg {
@@ -27,7 +28,7 @@ Tensor masked_patch_loss(const nn::Vit& model, const nn::MaskedPatches& task,
   const Tensor target =
       nn::masked_pixels(images, keep, mask, model.options().patch_size, phase.norm_pix);
   const Tensor predicted =
-      predict_zero ? Tensor::zeros(target.shape())
+      predict_zero ? Tensor::zeros(target.shape(), DType::f32, target.device())
                    : task.decode(task.encode(images, keep, mask, context), keep, mask, context);
   return nn::pixel_loss(predicted, target, phase.pixel_loss == "absolute", share);
 }
@@ -70,8 +71,10 @@ std::int64_t PretrainPhase::tokens_per_image(const Batch& batch) const {
 
 nn::PatchMask PretrainPhase::masks_of(const Batch& batch, const std::string& stream) {
   const std::int64_t patches = patches_of(batch);
-  return drawer_.draw(RandomStream(seed_, stream).key(), batch.indices, patches,
-                      phase_.masked_of(patches));
+  const nn::PatchMask drawn = drawer_.draw(RandomStream(seed_, stream).key(), batch.indices,
+                                           patches, phase_.masked_of(patches));
+  const Device device = batch.images.device();
+  return {to_device(drawn.masked, device), to_device(drawn.visible, device)};
 }
 
 // New ones each epoch, which steps tell of a run that was resumed as well.

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tensor/random.h"
+#include "tensor/transfer.h"
 
 namespace hg {
 namespace {
@@ -17,7 +18,7 @@ std::vector<Tensor> priors_of(const nn::Vit& model) {
     const std::string name = fmt::format("blocks.{}.attn.pi", i);
     const nn::Parameter* pi = model.parameters().find(name);
     require(pi != nullptr, "prune", "the model has no {}", name);
-    priors.push_back(pi->value);
+    priors.push_back(on_host(pi->value));
   }
   return priors;
 }

@@ -24,8 +24,9 @@ SupervisedPhase::SupervisedPhase(const PhaseSetting& s, const Safetensors* befor
                 "expected false with phase.{}.freeze, which leaves the embedding to be trained",
                 s.index);
   const std::int64_t width = model_.options().width;
-  train_cache_.emplace(s.data.train->size(), tokens_in(s.config, Split::train), width, key);
-  test_cache_.emplace(s.data.test->size(), tokens_in(s.config, Split::test), width, key);
+  const Device device = model_.options().device;
+  train_cache_.emplace(s.data.train->size(), tokens_in(s.config, Split::train), width, key, device);
+  test_cache_.emplace(s.data.test->size(), tokens_in(s.config, Split::test), width, key, device);
 }
 
 Tensor SupervisedPhase::cached_front(FeatureCache& cache, const Batch& batch, const GroupPlan& plan,

@@ -1,0 +1,33 @@
+// A number that the host wants to know, perhaps still being computed on a device: reading it is
+// what waits, so that figures asked for early and read late cost no wait of their own.
+#pragma once
+
+#include <memory>
+
+#include "tensor/cuda/device.h"
+#include "tensor/op.h"
+
+namespace hg {
+
+class Figure {
+ public:
+  Figure(double value = 0) : value_(value) {}
+  // The sum of these [1] f32 tensors.
+  static Figure sum(In scalars);
+  static Figure of(const Tensor& scalar) { return sum({&scalar, 1}); }
+
+  operator double() const;
+  bool here() const { return arriving_.empty(); }  // reading does not wait
+  Figure& operator+=(const Figure& other);
+  Figure& operator*=(double factor);
+
+ private:
+  struct Part {
+    std::shared_ptr<cuda::Download> download;
+    double factor;
+  };
+  double value_;
+  CachedVector<Part> arriving_;
+};
+
+}  // namespace hg

@@ -1,0 +1,13 @@
+// The order of work on the emulated device, and how often the host has waited for it.
+#pragma once
+
+#include <cstdint>
+
+namespace hg::emu {
+
+void queue_work();  // a kernel or a product is started
+// Waits so far for work that the host did not know to be done: of streams and events, and copies
+// from and to host memory that the device cannot reach by itself.
+std::uint64_t host_waits();
+
+}  // namespace hg::emu

@@ -1,0 +1,167 @@
+// Training on the CUDA device, real or emulated, by the trainer's own code: the same course as on
+// the CPU, a run folder of the same kind, and a stop and resume that change nothing.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <csignal>
+
+#include "tensor/observer.h"
+#include "tests/train/temp_folder.h"
+#include "train/commands/commands.h"
+#include "train/csv.h"
+#include "train/run.h"
+
+namespace hg {
+namespace {
+
+using testing::contents_of;
+using testing::TempFolder;
+
+// 20 steps: 5 epochs of 4, each with an evaluation.
+constexpr const char* kTiny = R"(
+[run]
+seed = 3
+[data]
+name = "shapes"
+train_limit = 32
+test_limit = 8
+[model]
+img_size = 16
+in_channels = 3
+num_classes = 3
+patch_size = 8
+emb_size = 12
+depth = 2
+heads = 3
+mlp_ratio = 2
+[train]
+batch_size = 8
+learning_rate = 0.01
+epochs = 5
+warmup_epochs = 1
+grad_clip = 1.0
+)";
+
+Config tiny(const std::string& device, std::vector<std::string> settings = {}) {
+  settings.push_back("run.device=" + device);
+  return parse_config(kTiny, "tiny.toml", settings);
+}
+
+RunResult train(const Config& config, const std::string& folder, bool resume = false) {
+  std::filesystem::create_directories(folder);
+  return train_run(config, open_run(config), {folder, resume, false, ProgressMode::quiet}).result;
+}
+
+std::vector<double> column(const std::string& folder, const std::string& name) {
+  const CsvTable table(contents_of(folder + "/metrics.csv"), "metrics.csv");
+  std::vector<double> values;
+  for (std::size_t r = 0; r < table.rows(); ++r) values.push_back(table.number(r, name));
+  return values;
+}
+
+// The largest difference of two tensors, in parts of the largest element.
+double difference(const Tensor& a, const Tensor& b) {
+  const auto x = a.to_vector<float>(), y = b.to_vector<float>();
+  double largest = 1e-3, worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    largest = std::max<double>(largest, std::abs(x[i]));
+    worst = std::max<double>(worst, std::abs(x[i] - y[i]));
+  }
+  return worst / largest;
+}
+
+void check_same_course(const std::string& cpu, const std::string& cuda) {
+  for (const char* name : {"train_loss", "test_loss"}) {
+    INFO(name);
+    const std::vector<double> a = column(cpu, name), b = column(cuda, name);
+    REQUIRE(a.size() == b.size());
+    for (std::size_t i = 0; i < a.size(); ++i) CHECK(b[i] == doctest::Approx(a[i]).epsilon(1e-3));
+  }
+  CHECK(column(cpu, "flops") == column(cuda, "flops"));
+}
+
+TEST_CASE("a run of 20 steps takes the course that it takes on the CPU") {
+  const TempFolder folder;
+  const RunResult cpu = train(tiny("cpu"), folder / "cpu"),
+                  cuda = train(tiny("cuda"), folder / "cuda");
+  CHECK(cuda.steps == 20);
+  CHECK(cuda.position.flops == cpu.position.flops);
+  check_same_course(folder / "cpu", folder / "cuda");
+  const std::vector<double> losses = column(folder / "cuda", "train_loss");
+  CHECK(losses.back() < 0.95 * losses.front());
+  const Safetensors a = read_safetensors(folder / "cpu/model.safetensors"),
+                    b = read_safetensors(folder / "cuda/model.safetensors");
+  REQUIRE(a.tensors.size() == b.tensors.size());
+  for (const auto& [name, tensor] : a.tensors) {
+    INFO(name);
+    CHECK(difference(tensor, b.tensors.at(name)) < 5e-3);
+  }
+}
+
+// Asks the run to stop in the middle of an epoch.
+class StopAfter final : public Observer {
+ public:
+  explicit StopAfter(int updates) : left_(updates) {}
+  void op_end(const OpCall& call) override {
+    if (call.op.name() == "adamw" && --left_ == 0) std::raise(SIGINT);
+  }
+
+ private:
+  int left_;
+};
+
+TEST_CASE("a run that is stopped and resumed on the device ends with the same bits") {
+  const TempFolder folder;
+  const Config config = tiny("cuda", {"train.epochs=2", "model.dropout=0.1"});
+  train(config, folder / "whole");
+  {
+    StopAfter stop(50);
+    const ObserverGuard guard(stop);
+    const RunResult part = train(config, folder / "parts");
+    REQUIRE(part.end == RunEnd::interrupted);
+    REQUIRE(part.steps % 4 != 0);
+  }
+  const RunResult rest = train(config, folder / "parts", true);
+  CHECK(rest.end == RunEnd::finished);
+  CHECK(contents_of(folder / "parts/model.safetensors") ==
+        contents_of(folder / "whole/model.safetensors"));
+}
+
+TEST_CASE("patches are dropped on the device as on the CPU") {
+  const TempFolder folder;
+  for (const char* device : {"cpu", "cuda"})
+    train(tiny(device, {"train.epochs=1", "select.heuristic=contrast", "select.top_k=3"}),
+          folder / device);
+  check_same_course(folder / "cpu", folder / "cuda");
+}
+
+TEST_CASE("forward writes the same logits, loss and gradients from the device") {
+  const TempFolder folder;
+  testing::put(folder / "tiny.toml", kTiny);
+  train(tiny("cpu", {"train.epochs=1"}), folder / "run");
+  const Tensor images = Tensor::full({3, 3, 16, 16}, 0.25);
+  for (std::int64_t i = 0; i < images.numel(); i += 7) images.data<float>()[i] = -0.5;
+  write_safetensors(folder / "in",
+                    {{"images", images},
+                     {"labels", Tensor::of<std::int64_t>({3}, {0, 2, 1})},
+                     {"keep", Tensor::of<std::int64_t>({3, 2}, {0, 1, 1, 3, 0, 2})}});
+  for (const char* device : {"cpu", "cuda"}) {
+    ForwardOptions options;
+    options.config = folder / "tiny.toml";
+    options.device = device;
+    options.weights = folder / "run/model.safetensors";
+    options.input = folder / "in";
+    options.output = folder / device;
+    REQUIRE(forward_command(options) == 0);
+  }
+  const Safetensors cpu = read_safetensors(folder / "cpu"),
+                    cuda = read_safetensors(folder / "cuda");
+  REQUIRE(cpu.tensors.size() == cuda.tensors.size());
+  for (const auto& [name, tensor] : cpu.tensors) {
+    INFO(name);
+    CHECK(difference(tensor, cuda.tensors.at(name)) < 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace hg
