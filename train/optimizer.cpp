@@ -38,11 +38,21 @@ bool Optimizer::step(const std::vector<Tensors>& gradients, double learning_rate
   const double grad_scale = clipping(gradients);
   if (!std::isfinite(grad_scale) || !std::isfinite(loss)) return false;
   ++steps_;
+  Tensors together;  // p, m, v, g of each: on a GPU it is launches that take the time
+  CachedVector<double> decays;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const Tensors mine = gradients_of(gradients, i);
-    if (!mine.empty())
-      update(i, mine, learning_rate, grad_scale, ranges.empty() ? UpdateRanges{} : ranges[i]);
+    if (mine.empty()) continue;
+    const UpdateRanges part = ranges.empty() ? UpdateRanges{} : ranges[i];
+    const Tensor& p = trained_[i].value;
+    if (adamw_ && p.device() != Device::cpu && mine.size() == 1 && part.all()) {
+      together.insert(together.end(), {p, slots_[i].first, slots_[i].second, mine[0]});
+      decays.push_back(decay_of(i));
+    } else {
+      update(i, mine, learning_rate, grad_scale, part);
+    }
   }
+  if (!decays.empty()) adamw_step_all(adamw_options(learning_rate, grad_scale), decays, together);
   return true;
 }
 
@@ -55,25 +65,29 @@ double Optimizer::clipping(const std::vector<Tensors>& gradients) const {
   return std::isfinite(norm) ? clip_scale(norm, train_.grad_clip) : norm;
 }
 
+AdamWOptions Optimizer::adamw_options(double learning_rate, double grad_scale) const {
+  return {.lr = learning_rate,
+          .beta1 = train_.beta1,
+          .beta2 = train_.beta2,
+          .eps = train_.epsilon,
+          .weight_decay = train_.weight_decay,
+          .step = steps_,
+          .grad_scale = grad_scale};
+}
+
 void Optimizer::update(std::size_t i, In gradients, double learning_rate, double grad_scale,
                        const UpdateRanges& ranges) {
   const nn::Parameter& p = trained_[i];
-  const double decay = p.decay ? train_.weight_decay : 0;
   if (adamw_) {
-    adamw_step({.lr = learning_rate,
-                .beta1 = train_.beta1,
-                .beta2 = train_.beta2,
-                .eps = train_.epsilon,
-                .weight_decay = decay,
-                .step = steps_,
-                .grad_scale = grad_scale,
-                .ranges = ranges},
-               p.value, slots_[i].first, slots_[i].second, gradients);
+    AdamWOptions options = adamw_options(learning_rate, grad_scale);
+    options.weight_decay = decay_of(i);
+    options.ranges = ranges;
+    adamw_step(options, p.value, slots_[i].first, slots_[i].second, gradients);
   } else {
     SgdOptions options;
     options.lr = learning_rate;
     options.momentum = train_.momentum;
-    options.weight_decay = decay;
+    options.weight_decay = decay_of(i);
     options.grad_scale = grad_scale;
     options.ranges = ranges;
     sgd_step(options, p.value, slots_[i].first, gradients);

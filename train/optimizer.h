@@ -33,6 +33,8 @@ class Optimizer {
     Tensor first, second;  // m and v, or the momentum alone
   };
   double clipping(const std::vector<Tensors>& gradients) const;
+  double decay_of(std::size_t i) const { return trained_[i].decay ? train_.weight_decay : 0; }
+  AdamWOptions adamw_options(double learning_rate, double grad_scale) const;
   void update(std::size_t i, In gradients, double learning_rate, double grad_scale,
               const UpdateRanges& ranges);
 

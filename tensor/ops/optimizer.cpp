@@ -205,6 +205,53 @@ Samples AdamW::samples() {
           sample(AdamW({}), inputs({0, 3}, 1))};
 }
 
+AdamW AdamWAll::of(std::size_t parameter) const {
+  AdamWOptions own = options;
+  own.weight_decay = weight_decays[parameter];
+  return AdamW(own);
+}
+
+TensorSpecs AdamWAll::infer(In in) const {
+  require(!in.empty() && in.size() == kInputs * weight_decays.size(), name(),
+          "expected {} inputs for each of {} parameters, got {}", kInputs, weight_decays.size(),
+          in.size());
+  require(options.ranges.all(), name(), "expected to change all of every parameter");
+  TensorSpecs specs;
+  for (std::size_t i = 0; i < weight_decays.size(); ++i)
+    for (TensorSpec spec : of(i).infer(in.subspan(kInputs * i, kInputs))) {
+      spec.alias_of += static_cast<int>(kInputs * i);
+      specs.push_back(spec);
+    }
+  return specs;
+}
+
+CostParts AdamWAll::cost(In in, In out) const {
+  Cost sum;
+  for (std::size_t i = 0; i < weight_decays.size(); ++i)
+    sum +=
+        of(i).cost(in.subspan(kInputs * i, kInputs), out.subspan(kOutputs * i, kOutputs)).total();
+  return sum;
+}
+
+void AdamWAll::cpu(In in, Out out) const {
+  for (std::size_t i = 0; i < weight_decays.size(); ++i)
+    of(i).cpu(in.subspan(kInputs * i, kInputs), out.subspan(kOutputs * i, kOutputs));
+}
+
+Samples AdamWAll::samples() {
+  using S = SampleInput;
+  const auto inputs = [](std::initializer_list<Shape> shapes) {
+    std::vector<S> all;
+    for (const Shape& shape : shapes)
+      all.insert(all.end(), {S::uniform(shape), S::uniform(shape), S::uniform(shape, 0.1, 1),
+                             S::uniform(shape)});
+    return all;
+  };
+  return {sample(AdamWAll({.lr = 0.1, .step = 3}, {0.05, 0, 0.01, 0.02, 0}),
+                 inputs({{3, 197}, {1}, {0, 3}, {5, 701}, {1024}})),
+          sample(AdamWAll({.lr = 0.1, .grad_scale = 0.3}, {0.05}), inputs({{1025}}))};
+}
+
 TensorSpecs Sgd::infer(In in) const {
   check_positive(*this, "lr", options.lr);
   check_positive(*this, "momentum", options.momentum);
@@ -327,6 +374,11 @@ Tensors joined(std::initializer_list<Tensor> states, In grads) {
 void adamw_step(const AdamWOptions& options, const Tensor& p, const Tensor& m, const Tensor& v,
                 In grads) {
   run(ops::AdamW(options), joined({p, m, v}, grads));
+}
+
+void adamw_step_all(const AdamWOptions& options, const CachedVector<double>& weight_decays,
+                    In tensors) {
+  run(ops::AdamWAll(options, weight_decays), tensors);
 }
 
 void sgd_step(const SgdOptions& options, const Tensor& p, const Tensor& buffer, In grads) {

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "tensor/cuda/device.h"
 #include "tensor/cuda/reduce.h"
 #include "tensor/ops/optimizer.h"
 
@@ -45,21 +46,63 @@ void for_parts(const UpdateRanges& part, std::int64_t n, Step step) {
 }
 
 struct AdamWStep {
-  float beta1, beta2, eps, decay, rate, root, grad_scale;
+  float beta1, beta2, eps, rate, root, grad_scale;
+  __device__ void operator()(float& p, float& m, float& v, float sum, float decay) const {
+    const float g = sum * grad_scale;
+    const float moment = beta1 * m + (1 - beta1) * g;
+    const float square = beta2 * v + (1 - beta2) * g * g;
+    m = moment;
+    v = square;
+    p = p * decay - rate * moment / (sqrtf(square) * root + eps);
+  }
 };
+
+AdamWStep step_of(const AdamWOptions& o) {
+  const double steps = static_cast<double>(o.step);
+  return {static_cast<float>(o.beta1),
+          static_cast<float>(o.beta2),
+          static_cast<float>(o.eps),
+          static_cast<float>(o.lr / (1 - std::pow(o.beta1, steps))),
+          static_cast<float>(1 / std::sqrt(1 - std::pow(o.beta2, steps))),
+          static_cast<float>(o.grad_scale)};
+}
+
+float decay_of(const AdamWOptions& o) { return static_cast<float>(1 - o.lr * o.weight_decay); }
 
 // One pass over the parameter, its state and its gradients.
 __global__ void __launch_bounds__(kThreads)
-    adamw(float* p, float* m, float* v, Grads grads, Part part, std::int64_t n, AdamWStep o) {
+    adamw(float* p, float* m, float* v, Grads grads, Part part, std::int64_t n, AdamWStep step,
+          float decay) {
   const std::int64_t k = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (k >= n) return;
   const std::int64_t i = part.at(k);
-  const float g = grads.at(i) * o.grad_scale;
-  const float moment = o.beta1 * m[i] + (1 - o.beta1) * g;
-  const float square = o.beta2 * v[i] + (1 - o.beta2) * g * g;
-  m[i] = moment;
-  v[i] = square;
-  p[i] = p[i] * o.decay - o.rate * moment / (sqrtf(square) * o.root + o.eps);
+  step(p[i], m[i], v[i], grads.at(i), decay);
+}
+
+// A parameter of many; its blocks begin with `first_block`.
+struct Parameter {
+  float *p, *m, *v;
+  const float* g;
+  std::int64_t n;
+  unsigned first_block;
+  float decay;
+};
+constexpr int kUpdates = 1024;  // elements of a parameter that a block changes
+
+__global__ void __launch_bounds__(kThreads)
+    adamw_all(const Parameter* parameters, int count, AdamWStep step) {
+  int mine = 0, last = count - 1;  // the last that begins here or before
+  while (mine < last) {
+    const int middle = (mine + last + 1) / 2;
+    if (parameters[middle].first_block <= blockIdx.x)
+      mine = middle;
+    else
+      last = middle - 1;
+  }
+  const Parameter at = parameters[mine];
+  const std::int64_t first = std::int64_t{blockIdx.x - at.first_block} * kUpdates;
+  for (std::int64_t i = first + threadIdx.x; i < at.n && i < first + kUpdates; i += kThreads)
+    step(at.p[i], at.m[i], at.v[i], at.g[i], at.decay);
 }
 
 struct SgdStep {
@@ -112,19 +155,28 @@ __global__ void __launch_bounds__(kThreads) root_of_sums(const double* sums, int
 }  // namespace
 
 void AdamW::cuda(In in, Out, CudaStream& stream) const {
-  const auto& o = options;
-  const double steps = static_cast<double>(o.step);
-  const AdamWStep step{static_cast<float>(o.beta1),
-                       static_cast<float>(o.beta2),
-                       static_cast<float>(o.eps),
-                       static_cast<float>(1 - o.lr * o.weight_decay),
-                       static_cast<float>(o.lr / (1 - std::pow(o.beta1, steps))),
-                       static_cast<float>(1 / std::sqrt(1 - std::pow(o.beta2, steps))),
-                       static_cast<float>(o.grad_scale)};
-  for_parts(o.ranges, in[0].numel(), [&](const Part& part, std::int64_t n) {
+  for_parts(options.ranges, in[0].numel(), [&](const Part& part, std::int64_t n) {
     launch(adamw, cuda::blocks_for(n, kThreads), kThreads, 0, stream, in[0].data<float>(),
-           in[1].data<float>(), in[2].data<float>(), grads_of(in.subspan(3)), part, n, step);
+           in[1].data<float>(), in[2].data<float>(), grads_of(in.subspan(3)), part, n,
+           step_of(options), decay_of(options));
   });
+}
+
+// The table of parameters is new each step, as gradients are.
+void AdamWAll::cuda(In in, Out, CudaStream& stream) const {
+  CachedVector<Parameter> parameters;
+  unsigned blocks = 0;
+  for (std::size_t i = 0; i < weight_decays.size(); ++i) {
+    const In t = in.subspan(kInputs * i, kInputs);
+    parameters.push_back({t[0].data<float>(), t[1].data<float>(), t[2].data<float>(),
+                          t[3].data<float>(), t[0].numel(), blocks, decay_of(of(i).options)});
+    blocks += cuda::blocks_for(t[0].numel(), kUpdates);
+  }
+  const std::size_t bytes = parameters.size() * sizeof(Parameter);
+  const Tensor table = Tensor::empty({static_cast<std::int64_t>(bytes)}, DType::u8, Device::cuda);
+  cuda::upload(table.raw(), parameters.data(), bytes);
+  launch(adamw_all, blocks, kThreads, 0, stream, static_cast<const Parameter*>(table.raw()),
+         static_cast<int>(parameters.size()), step_of(options));
 }
 
 void Sgd::cuda(In in, Out, CudaStream& stream) const {

@@ -53,6 +53,17 @@ struct Reference<ops::AdamW> {
 };
 
 template <>
+struct Reference<ops::AdamWAll> {
+  template <class T>
+  static void run(const ops::AdamWAll& op, RefIn<T> in, RefOut<T> out) {
+    constexpr std::size_t kIn = ops::AdamWAll::kInputs, kOut = ops::AdamWAll::kOutputs;
+    for (std::size_t i = 0; i < op.weight_decays.size(); ++i)
+      Reference<ops::AdamW>::run<T>(op.of(i), in.subspan(kIn * i, kIn),
+                                    out.subspan(kOut * i, kOut));
+  }
+};
+
+template <>
 struct Reference<ops::Sgd> {
   template <class T>
   static void run(const ops::Sgd& op, RefIn<T> in, RefOut<T> out) {

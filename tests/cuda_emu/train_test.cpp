@@ -101,9 +101,9 @@ TEST_CASE("a run of 20 steps takes the course that it takes on the CPU") {
 // Asks the run to stop in the middle of an epoch.
 class StopAfter final : public Observer {
  public:
-  explicit StopAfter(int updates) : left_(updates) {}
+  explicit StopAfter(int steps) : left_(steps) {}
   void op_end(const OpCall& call) override {
-    if (call.op.name() == "adamw" && --left_ == 0) std::raise(SIGINT);
+    if (call.op.name() == "adamw_all" && --left_ == 0) std::raise(SIGINT);
   }
 
  private:
@@ -115,7 +115,7 @@ TEST_CASE("a run that is stopped and resumed on the device ends with the same bi
   const Config config = tiny("cuda", {"train.epochs=2", "model.dropout=0.1"});
   train(config, folder / "whole");
   {
-    StopAfter stop(50);
+    StopAfter stop(2);
     const ObserverGuard guard(stop);
     const RunResult part = train(config, folder / "parts");
     REQUIRE(part.end == RunEnd::interrupted);
