@@ -32,6 +32,7 @@ cublasHandle_t CudaStream::blas() {
 void CudaStream::use_tf32(bool on) {
   cuda::check(cublasSetMathMode(blas(), on ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH),
               "cublasSetMathMode");
+  tf32_ = on;
 }
 
 namespace cuda {

@@ -16,10 +16,12 @@ class CudaStream {
   cudaStream_t handle() const { return handle_; }
   cublasHandle_t blas();  // made at first use; its work goes to this stream
   void use_tf32(bool on);
+  bool tf32() const { return tf32_; }
 
  private:
   cudaStream_t handle_ = nullptr;
   cublasHandle_t blas_ = nullptr;
+  bool tf32_ = false;
 };
 
 }  // namespace hg

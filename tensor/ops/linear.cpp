@@ -73,6 +73,7 @@ Samples Linear::samples() {
   return {sample(Linear(), {S::uniform({1, 1}), S::uniform({1, 1})}),
           sample(Linear(), {S::uniform({2, 197, 3}), S::uniform({5, 3}), S::uniform({5})}),
           sample(Linear(), {S::uniform({7}), S::uniform({3, 7}), S::uniform({3})}),
+          sample(Linear(), {S::uniform({4, 6}), S::uniform({1, 6}), S::uniform({1})}),
           sample(Linear(true, true), {S::uniform({3, 17}), S::uniform({33, 17}), S::uniform({33})}),
           sample(Linear(true, true), {S::uniform({2, 3, 5}), S::uniform({4, 5})}),
           sample(Linear(), {S::uniform({0, 5}), S::uniform({3, 5}), S::uniform({3})})};

@@ -1,9 +1,11 @@
 // Compiled against the stand-in headers, and against CUDA's own where they are installed: what
 // holds in both keeps the two from drifting apart.
+#include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 namespace {
@@ -39,6 +41,25 @@ static_assert(CUBLAS_STATUS_SUCCESS == 0 && CUBLAS_STATUS_NOT_INITIALIZED == 1);
 static_assert(CUBLAS_STATUS_INVALID_VALUE == 7 && CUBLAS_OP_N == 0 && CUBLAS_OP_T == 1);
 static_assert(CUBLAS_DEFAULT_MATH == 0 && CUBLAS_TF32_TENSOR_OP_MATH == 3);
 static_assert(std::is_same_v<cublasHandle_t, cublasContext*>);
+static_assert(CUBLAS_STATUS_NOT_SUPPORTED == 15 && CUDA_R_32F == 0);
+static_assert(CUBLAS_COMPUTE_32F == 68 && CUBLAS_COMPUTE_32F_FAST_TF32 == 77);
+static_assert(CUBLASLT_EPILOGUE_DEFAULT == 1 && CUBLASLT_EPILOGUE_BIAS == 4);
+static_assert(CUBLASLT_MATMUL_DESC_TRANSA == 3 && CUBLASLT_MATMUL_DESC_EPILOGUE == 7);
+static_assert(CUBLASLT_MATMUL_DESC_BIAS_POINTER == 8);
+static_assert(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES == 1);
+static_assert(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES == 5);
+static_assert(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES == 6);
+static_assert(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES == 7);
+static_assert(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES == 8);
+static_assert(sizeof(cublasLtEpilogue_t) == 4 && sizeof(cublasOperation_t) == 4);
+static_assert(sizeof(cublasLtMatmulDescOpaque_t) == 256);
+static_assert(sizeof(cublasLtMatrixLayoutOpaque_t) == 64 && sizeof(cublasLtMatmulAlgo_t) == 64);
+static_assert(sizeof(cublasLtMatmulPreferenceOpaque_t) == 64);
+static_assert(sizeof(cublasLtMatmulHeuristicResult_t) == 96);
+static_assert(
+    std::is_same_v<decltype(cublasLtMatmulHeuristicResult_t::workspaceSize), std::size_t>);
+static_assert(std::is_same_v<decltype(cublasLtMatmulHeuristicResult_t::state), cublasStatus_t>);
+static_assert(std::is_same_v<cublasLtHandle_t, cublasLtContext*>);
 
 // Functions of exactly these types.
 [[maybe_unused]] const char* (*const error_name)(cudaError_t) = cudaGetErrorName;
@@ -76,6 +97,32 @@ static_assert(std::is_same_v<cublasHandle_t, cublasContext*>);
                                                  const float*, int, long long, const float*, int,
                                                  long long, const float*, float*, int, long long,
                                                  int) = cublasSgemmStridedBatched;
+[[maybe_unused]] cublasStatus_t (*const make_lt)(cublasLtHandle_t*) = cublasLtCreate;
+[[maybe_unused]] cublasStatus_t (*const set_layout)(cublasLtMatrixLayout_t, cudaDataType,
+                                                    std::uint64_t, std::uint64_t,
+                                                    std::int64_t) = cublasLtMatrixLayoutInit;
+[[maybe_unused]] cublasStatus_t (*const set_product)(cublasLtMatmulDesc_t, cublasComputeType_t,
+                                                     cudaDataType) = cublasLtMatmulDescInit;
+[[maybe_unused]] cublasStatus_t (*const set_of_product)(
+    cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t, const void*,
+    std::size_t) = cublasLtMatmulDescSetAttribute;
+[[maybe_unused]] cublasStatus_t (*const set_preference)(cublasLtMatmulPreference_t) =
+    cublasLtMatmulPreferenceInit;
+[[maybe_unused]] cublasStatus_t (*const set_of_preference)(
+    cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t, const void*,
+    std::size_t) = cublasLtMatmulPreferenceSetAttribute;
+[[maybe_unused]] cublasStatus_t (*const choose)(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                                                cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                                cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                                cublasLtMatmulPreference_t, int,
+                                                cublasLtMatmulHeuristicResult_t*,
+                                                int*) = cublasLtMatmulAlgoGetHeuristic;
+[[maybe_unused]] cublasStatus_t (*const matmul)(cublasLtHandle_t, cublasLtMatmulDesc_t, const void*,
+                                                const void*, cublasLtMatrixLayout_t, const void*,
+                                                cublasLtMatrixLayout_t, const void*, const void*,
+                                                cublasLtMatrixLayout_t, void*,
+                                                cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t*,
+                                                void*, std::size_t, cudaStream_t) = cublasLtMatmul;
 
 // The launch template takes a kernel and its arguments.
 [[maybe_unused]] cudaError_t launch(void (*kernel)(const float*, int), const float* p) {

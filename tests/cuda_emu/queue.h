@@ -9,5 +9,6 @@ void queue_work();  // a kernel or a product is started
 // Waits so far for work that the host did not know to be done: of streams and events, and copies
 // from and to host memory that the device cannot reach by itself.
 std::uint64_t host_waits();
+std::uint64_t kernel_searches();  // so far, by cublasLt
 
 }  // namespace hg::emu

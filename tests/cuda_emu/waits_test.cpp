@@ -1,4 +1,5 @@
-// The host waits for the device once in a training step, no more: the emulated device counts.
+// What the emulated device counts: the host waits for it once in a training step, no more, and
+// kernels for products are searched once.
 #include <doctest/doctest.h>
 
 #include "tensor/random.h"
@@ -49,6 +50,16 @@ TEST_CASE("a training step waits for the device once") {
     Optimizer optimizer(model.parameters().all(), train);
     for (int i = 0; i < 3; ++i) CHECK(waits_of_step(model, optimizer) == 1);
   }
+}
+
+TEST_CASE("kernels for the products of a step are searched in the first one") {
+  const nn::Vit model = tiny_model();
+  Optimizer optimizer(model.parameters().all(), TrainConfig{});
+  waits_of_step(model, optimizer);
+  const std::uint64_t before = emu::kernel_searches();
+  CHECK(before > 0);
+  waits_of_step(model, optimizer);
+  CHECK(emu::kernel_searches() == before);
 }
 
 }  // namespace
