@@ -228,7 +228,7 @@ TEST_CASE("a resumed run refuses a ledger that is damaged or poorer than its sta
   REQUIRE(hgtrain(tiny_train(run)).code == 0);
   const std::string good = contents_of(ledger), emissions = contents_of(run + "/emissions.csv");
   const auto resume = [&] { return hgtrain(tiny_train(run) + Arguments{"--resume"}); };
-  put(ledger, good.substr(0, good.size() / 2));
+  put(ledger, good.substr(0, good.rfind(',', good.size() / 2)));  // its last row lacks columns
   check_refused(resume(), 2, {"ledger.csv"});
   const auto lines = lines_of(good);
   put(ledger, lines[0] + "\n" + lines[2] + "\n");  // the profiler alone
