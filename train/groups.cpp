@@ -17,6 +17,8 @@ namespace hg {
 namespace {
 
 constexpr std::int64_t kTokensInCache = 1200;
+// Tokens x width x blocks; the backward needs some 80 bytes of each.
+constexpr std::int64_t kKept = 1'400'000;
 constexpr std::int64_t kParametersPerToken = 14000;  // fewer tokens: adding up gradients would show
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -151,8 +153,10 @@ GroupPlan plan_groups(const nn::Vit& model, std::int64_t batch, std::int64_t tok
     return plan;
   }
   plan.workers = static_cast<int>(std::clamp<std::int64_t>(batch, 1, cpu::threads()));
+  const nn::VitOptions& o = model.options();
+  const std::int64_t most = std::min(kTokensInCache, kKept / (o.width * o.depth));
   const std::int64_t wanted = std::max<std::int64_t>(
-      {1, kTokensInCache / tokens, model.parameters().count() / (kParametersPerToken * tokens)});
+      {1, most / tokens, model.parameters().count() / (kParametersPerToken * tokens)});
   const std::int64_t share = std::max<std::int64_t>(1, ceil_div(batch, plan.workers));
   plan.groups = std::min(batch, plan.workers * groups_of_share(share, wanted));
   return plan;
