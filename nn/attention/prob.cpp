@@ -17,8 +17,9 @@ Tensor ProbAttention::mix(const CoreInput& core, const Context& context) const {
   Tensors inputs = core.qkv;
   if (options_.value_propagation) {
     step.theta = options_.theta_v;
+    step.values = true;
     step.beta = options_.beta;
-    const Tensor values = value_update(step, core.qkv[0], keys);
+    const Tensor values = key_update(step, core.qkv[0], keys);
     inputs = split_qkv(core.qkv[0]);
     if (keys.defined()) inputs[1] = keys;
     inputs[2] = values;

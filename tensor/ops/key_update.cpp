@@ -216,22 +216,53 @@ TensorSpecs updated_specs(const Op& op, const KeyUpdateOptions& options, In in) 
   return {keys, rows, rows};
 }
 
+struct Case {
+  KeyUpdateOptions options;
+  std::vector<SampleInput> inputs;
+};
+// Each of keys and of values.
+std::vector<Case> update_cases() {
+  using S = SampleInput;
+  using O = KeyUpdateOptions;
+  const auto apart = [](std::int64_t b, std::int64_t n, std::int64_t width) {
+    return std::vector{S::uniform({b, n, 3 * width}), S::uniform({b, n, width})};
+  };
+  const std::vector<Case> of_keys{{O{.heads = 1}, {S::uniform({1, 1, 3})}},
+                                  {O{.heads = 3, .theta = 0.5}, {S::uniform({2, 5, 36}, -2, 2)}},
+                                  {O{.heads = 2, .theta = 0}, apart(2, 5, 6)},
+                                  {O{.heads = 2, .dot_scores = true}, apart(1, 7, 6)},
+                                  {O{.heads = 2, .stop_gradient = true}, apart(2, 4, 6)},
+                                  {O{.heads = 1, .stop_gradient = true}, {S::uniform({1, 5, 12})}},
+                                  {O{.heads = 2, .theta = 0.3, .beta = 2}, apart(1, 5, 6)}};
+  std::vector<Case> all = of_keys;
+  for (Case one : of_keys) {
+    one.options.values = true;
+    all.push_back(one);
+  }
+  return all;
+}
+
+}  // namespace
+
+TensorSpecs KeyUpdate::infer(In in) const { return updated_specs(*this, options, in); }
+
 // qk: scale 1, bias 1 per score, norms 2; weights: softmax 5, sum over queries 1; sums: 4 per
 // element
-CostParts update_cost(const KeyUpdateOptions& options, bool values, In in, In out) {
+CostParts KeyUpdate::cost(In in, In out) const {
   const Counts c(options, in[0]);
   const std::uint64_t scores = options.dot_scores ? c.pairs : 2 * c.pairs + 2 * c.elements;
   const std::uint64_t third = in[0].bytes() / 3;
   const bool apart = in.size() > 1;
   return {{"qk", {c.product, scores, third + (apart ? in[1].bytes() : third), 0}},
           {"weights", {0, 6 * c.pairs, 0, out[1].bytes() + out[2].bytes()}},
-          {values ? "wv" : "wq",
-           {c.product, 4 * c.elements, values || apart ? third : 0, out[0].bytes()}}};
+          {options.values ? "wv" : "wq",
+           {c.product, 4 * c.elements, options.values || apart ? third : 0, out[0].bytes()}}};
 }
 
-void run_update(const Op& op, const KeyUpdateOptions& options, bool values, In in, Out out) {
+void KeyUpdate::cpu(In in, Out out) const {
+  const bool values = options.values;
   const QuadraticOptions scores = options.scores(in.size() > 1);
-  dispatch_float(out[0].dtype(), op.name(), [&]<class T>() {
+  dispatch_float(out[0].dtype(), name(), [&]<class T>() {
     const cpu::QuadraticCall<T> call(scores, in);
     const TokenHeads<T> k0 = cpu::token_heads<T>(in[0], options.heads, 1, 3);
     const Forward<T> forward{call,
@@ -250,42 +281,29 @@ void run_update(const Op& op, const KeyUpdateOptions& options, bool values, In i
   });
 }
 
-Tensors gradients_by(const Op& backward, const GradArgs& args) {
+Tensors KeyUpdate::grad(const GradArgs& args) const {
   Tensors inputs{args.grad_out[0], args.out[0], args.out[1], args.out[2]};
   inputs.insert(inputs.end(), args.in.begin(), args.in.end());
-  return run(backward, inputs);
+  return run(KeyUpdateBackward(options), inputs);
 }
 
-std::vector<std::pair<KeyUpdateOptions, std::vector<SampleInput>>> update_samples() {
-  using S = SampleInput;
-  using O = KeyUpdateOptions;
-  const auto apart = [](std::int64_t b, std::int64_t n, std::int64_t width) {
-    return std::vector{S::uniform({b, n, 3 * width}), S::uniform({b, n, width})};
-  };
-  return {{O{.heads = 1}, {S::uniform({1, 1, 3})}},
-          {O{.heads = 3, .theta = 0.5}, {S::uniform({2, 5, 36}, -2, 2)}},
-          {O{.heads = 2, .theta = 0}, apart(2, 5, 6)},
-          {O{.heads = 2, .dot_scores = true}, apart(1, 7, 6)},
-          {O{.heads = 2, .stop_gradient = true}, apart(2, 4, 6)},
-          {O{.heads = 1, .stop_gradient = true}, {S::uniform({1, 5, 12})}},
-          {O{.heads = 2, .theta = 0.3, .beta = 2}, apart(1, 5, 6)}};
-}
-
-template <class Update>
-Samples samples_of_update() {
+Samples KeyUpdate::samples() {
   Samples all;
-  for (const auto& [options, inputs] : update_samples())
-    if (!options.stop_gradient) all.push_back(sample(Update(options), inputs, 1e-5));
-  all.push_back(sample(Update({.heads = 1}), {SampleInput::uniform({1, 197, 9})}, 1e-5));
+  for (const auto& [options, inputs] : update_cases())
+    if (!options.stop_gradient) all.push_back(sample(KeyUpdate(options), inputs, 1e-5));
+  for (const bool values : {false, true})
+    all.push_back(sample(KeyUpdate({.heads = 1, .values = values}),
+                         {SampleInput::uniform({1, 197, 9})}, 1e-5));
   return all;
 }
 
-TensorSpecs update_gradient_specs(const Op& op, const KeyUpdateOptions& options, In in) {
-  require(in.size() == 5 || in.size() == 6, op.name(), "expected 5 or 6 inputs, got {}", in.size());
-  expect_float(op, in);
-  const TensorSpecs made = updated_specs(op, options, in.subspan(4));
-  expect_shape(op, in, 0, made[0].shape);
-  for (int i = 0; i < 3; ++i) expect_shape(op, in, i + 1, made[static_cast<std::size_t>(i)].shape);
+TensorSpecs KeyUpdateBackward::infer(In in) const {
+  require(in.size() == 5 || in.size() == 6, name(), "expected 5 or 6 inputs, got {}", in.size());
+  expect_float(*this, in);
+  const TensorSpecs made = updated_specs(*this, options, in.subspan(4));
+  expect_shape(*this, in, 0, made[0].shape);
+  for (int i = 0; i < 3; ++i)
+    expect_shape(*this, in, i + 1, made[static_cast<std::size_t>(i)].shape);
   TensorSpecs specs;
   for (const Tensor& t : in.subspan(4)) specs.push_back(t.spec());
   return specs;
@@ -294,7 +312,8 @@ TensorSpecs update_gradient_specs(const Op& op, const KeyUpdateOptions& options,
 // weights: exp 3; and, unless stopped, dc 1, dot 2, ds 3 per pair. sums: dn 1, dmean 1 per element;
 // and dc 2. qk: bias 1 per score, norms 2; and sums of ds 1 per score, their part 2. All gradients
 // of keys that are k0, and of values, add up: 1.
-CostParts update_gradient_cost(const KeyUpdateOptions& options, bool values, In in, In out) {
+CostParts KeyUpdateBackward::cost(In in, In out) const {
+  const bool values = options.values;
   const Counts c(options, in[4]);
   const bool bias = !options.dot_scores, through = !options.stop_gradient, own = in.size() == 5;
   std::uint64_t scores = bias ? c.pairs + 2 * c.elements : 0;
@@ -313,12 +332,12 @@ CostParts update_gradient_cost(const KeyUpdateOptions& options, bool values, In 
             out[0].bytes()}}};
 }
 
-void run_update_gradient(const Op& op, const KeyUpdateOptions& options, bool values, In in,
-                         Out out) {
+void KeyUpdateBackward::cpu(In in, Out out) const {
+  const bool values = options.values;
   const In forward = in.subspan(4);
   const bool own = forward.size() == 1;
   const QuadraticOptions scores = options.scores(!own);
-  dispatch_float(out[0].dtype(), op.name(), [&]<class T>() {
+  dispatch_float(out[0].dtype(), name(), [&]<class T>() {
     std::fill_n(out[0].data<T>(), out[0].numel(), T{0});  // one of q, k and v may have no part
     const auto part = [&](const Tensor& t, int which) {
       return cpu::token_heads<T>(t, options.heads, which, 3);
@@ -347,66 +366,29 @@ void run_update_gradient(const Op& op, const KeyUpdateOptions& options, bool val
   });
 }
 
-template <class Backward>
-Samples samples_of_update_gradient() {
+Samples KeyUpdateBackward::samples() {
   using S = SampleInput;
   Samples all;
-  for (const auto& [options, inputs] : update_samples()) {
+  for (const auto& [options, inputs] : update_cases()) {
     const Shape& qkv = inputs[0].shape;
     const Shape keys{qkv[0], qkv[1], qkv[2] / 3}, rows{qkv[0], options.heads, qkv[1]};
     std::vector<S> all_inputs{S::uniform(keys), S::uniform(keys), S::uniform(rows, 1, 2),
                               S::uniform(rows, 0.2, 3)};
     all_inputs.insert(all_inputs.end(), inputs.begin(), inputs.end());
-    all.push_back(sample(Backward(options), all_inputs, 1e-5));
+    all.push_back(sample(KeyUpdateBackward(options), all_inputs, 1e-5));
   }
   const S keys = S::uniform({1, 197, 3}), rows = S::uniform({1, 1, 197}, 4, 6);
-  all.push_back(
-      sample(Backward({.heads = 1}), {keys, keys, rows, rows, S::uniform({1, 197, 9})}, 1e-5));
+  for (const bool values : {false, true})
+    all.push_back(sample(KeyUpdateBackward({.heads = 1, .values = values}),
+                         {keys, keys, rows, rows, S::uniform({1, 197, 9})}, 1e-5));
   return all;
 }
 
-}  // namespace
-
-#define HG_UPDATE(Class, values)                                                               \
-  TensorSpecs Class::infer(In in) const { return updated_specs(*this, options, in); }          \
-  CostParts Class::cost(In in, In out) const { return update_cost(options, values, in, out); } \
-  void Class::cpu(In in, Out out) const { run_update(*this, options, values, in, out); }       \
-  Tensors Class::grad(const GradArgs& args) const {                                            \
-    return gradients_by(Class##Backward(options), args);                                       \
-  }                                                                                            \
-  Samples Class::samples() { return samples_of_update<Class>(); }                              \
-  TensorSpecs Class##Backward::infer(In in) const {                                            \
-    return update_gradient_specs(*this, options, in);                                          \
-  }                                                                                            \
-  CostParts Class##Backward::cost(In in, In out) const {                                       \
-    return update_gradient_cost(options, values, in, out);                                     \
-  }                                                                                            \
-  void Class##Backward::cpu(In in, Out out) const {                                            \
-    run_update_gradient(*this, options, values, in, out);                                      \
-  }                                                                                            \
-  Samples Class##Backward::samples() { return samples_of_update_gradient<Class##Backward>(); }
-
-HG_UPDATE(KeyUpdate, false)
-HG_UPDATE(ValueUpdate, true)
-#undef HG_UPDATE
-
 }  // namespace ops
 
-namespace {
-
-template <class Update>
-Tensor updated(const KeyUpdateOptions& options, const Tensor& qkv, const Tensor& keys) {
-  const Update op(options);
-  return keys.defined() ? run_one(op, {qkv, keys}) : run_one(op, {qkv});
-}
-
-}  // namespace
-
 Tensor key_update(const KeyUpdateOptions& options, const Tensor& qkv, const Tensor& keys) {
-  return updated<ops::KeyUpdate>(options, qkv, keys);
-}
-Tensor value_update(const KeyUpdateOptions& options, const Tensor& qkv, const Tensor& keys) {
-  return updated<ops::ValueUpdate>(options, qkv, keys);
+  const ops::KeyUpdate op(options);
+  return keys.defined() ? run_one(op, {qkv, keys}) : run_one(op, {qkv});
 }
 
 }  // namespace hg

@@ -91,45 +91,28 @@ __global__ void __launch_bounds__(kTileThreads)
   e.of(dv, u.heads) += (p == 0 ? 1 : u.theta / p) * e.of(grad, u.heads);
 }
 
-Update update_of(const KeyUpdateOptions& o, bool values, const cuda::QuadraticCall& c,
-                 const Tensor& mass) {
+Update update_of(const KeyUpdateOptions& o, const cuda::QuadraticCall& c, const Tensor& mass) {
   return {mass.data<float>(),
           static_cast<float>(o.theta),
-          values ? static_cast<float>(o.beta) : c.scale[0],
+          o.values ? static_cast<float>(o.beta) : c.scale[0],
           c.heads,
           c.n,
           c.d};
 }
 
-// Sums of queries draw keys, sums of values draw values.
-void run_update(const KeyUpdateOptions& options, bool values, In in, Out out, CudaStream& stream) {
-  const cuda::QuadraticDevice device(options.scores(in.size() > 1), in, stream);
-  const cuda::QuadraticCall& c = device.call();
-  const HeadRows to = cuda::token_heads(out[0], options.heads);
-  cuda::launch_row_sums(device, out[1].data<float>(), nullptr, stream);
-  cuda::QuadraticGrads sums{};
-  sums.grad = values ? c.v : c.q, sums.dv = to;
-  sums.statistic = out[1].data<float>(), sums.mass = out[2].data<float>();
-  cuda::launch_side<true, cuda::kValues>(device, sums, stream);
-  launch(combine, cuda::blocks_for(out[0].numel(), kTileThreads), kTileThreads, 0, stream,
-         update_of(options, values, c, out[2]),
-         values ? c.v : cuda::token_heads(in[0], options.heads, 1, 3), values ? c.v : c.k[0], to,
-         out[0].numel());
-}
-
 // What both backward passes begin with: dn in the place of values, dc, and where gradients go.
 struct UpdateGradients {
-  UpdateGradients(const KeyUpdateOptions& options, bool values, In in, Out out, CudaStream& stream)
+  UpdateGradients(const KeyUpdateOptions& options, In in, Out out, CudaStream& stream)
       : own(in.size() == 5),
         through(!options.stop_gradient),
         device(options.scores(!own), in.subspan(4), stream),
-        update(update_of(options, values, device.call(), in[3])),
+        update(update_of(options, device.call(), in[3])),
         grad(cuda::token_heads(in[0], options.heads)),
         dn(Tensor::empty(in[0].shape(), DType::f32, Device::cuda)),
         dc(Tensor::empty(in[2].shape(), DType::f32, Device::cuda)),
         shared(Tensor::empty(in[2].shape(), DType::f32, Device::cuda)) {
     const cuda::QuadraticCall& c = device.call();
-    sums.grad = values ? c.v : c.q;
+    sums.grad = options.values ? c.v : c.q;
     device.set_values(cuda::token_heads(dn, options.heads));
     launch(quotients, cuda::blocks_for(dc.numel(), kTileWarps), kTileThreads, 0, stream, update,
            grad, cuda::token_heads(in[1], options.heads), c.v, dc.data<float>(), dc.numel());
@@ -152,31 +135,21 @@ struct UpdateGradients {
   cuda::QuadraticGrads sums{};
 };
 
-}  // namespace
-
-void KeyUpdate::cuda(In in, Out out, CudaStream& stream) const {
-  run_update(options, false, in, out, stream);
-}
-void ValueUpdate::cuda(In in, Out out, CudaStream& stream) const {
-  run_update(options, true, in, out, stream);
-}
-
-void KeyUpdateBackward::cuda(In in, Out out, CudaStream& stream) const {
-  const UpdateGradients g(options, false, in, out, stream);
+// The sums draw on queries, which have gradients of the scores too.
+void of_keys(const UpdateGradients& g, const HeadRows& dk0, std::int64_t elements,
+             CudaStream& stream) {
   if (g.through) {
     cuda::launch_side<false, cuda::kSlopes | cuda::kValues>(g.device, g.sums, stream);
     cuda::launch_side<true, cuda::kSlopes>(g.device, g.sums, stream);
   } else {
     cuda::launch_side<false, cuda::kValues>(g.device, g.sums, stream);
   }
-  launch(key_gradients, cuda::blocks_for(in[0].numel(), kTileThreads), kTileThreads, 0, stream,
-         g.update, g.grad, UpdateGradients::part(options, out, 1), g.sums.dk[0], g.through, g.own,
-         in[0].numel());
+  launch(key_gradients, cuda::blocks_for(elements, kTileThreads), kTileThreads, 0, stream, g.update,
+         g.grad, dk0, g.sums.dk[0], g.through, g.own, elements);
 }
 
-void ValueUpdateBackward::cuda(In in, Out out, CudaStream& stream) const {
-  const UpdateGradients g(options, true, in, out, stream);
-  const HeadRows dv = UpdateGradients::part(options, out, 2);
+void of_values(const UpdateGradients& g, const HeadRows& dv, std::int64_t elements,
+               CudaStream& stream) {
   if (g.through) {
     cuda::launch_side<false, cuda::kSlopes>(g.device, g.sums, stream);
     cuda::launch_side<true, cuda::kSlopes>(g.device, g.sums, stream);
@@ -184,8 +157,35 @@ void ValueUpdateBackward::cuda(In in, Out out, CudaStream& stream) const {
   cuda::QuadraticGrads values = g.sums;
   values.dq = dv;  // sum_j w_ij dn_j
   cuda::launch_side<false, cuda::kValues>(g.device, values, stream);
-  launch(value_gradients, cuda::blocks_for(in[0].numel(), kTileThreads), kTileThreads, 0, stream,
-         g.update, g.grad, dv, in[0].numel());
+  launch(value_gradients, cuda::blocks_for(elements, kTileThreads), kTileThreads, 0, stream,
+         g.update, g.grad, dv, elements);
+}
+
+}  // namespace
+
+// Sums of queries draw keys, sums of values draw values.
+void KeyUpdate::cuda(In in, Out out, CudaStream& stream) const {
+  const bool values = options.values;
+  const cuda::QuadraticDevice device(options.scores(in.size() > 1), in, stream);
+  const cuda::QuadraticCall& c = device.call();
+  const HeadRows to = cuda::token_heads(out[0], options.heads);
+  cuda::launch_row_sums(device, out[1].data<float>(), nullptr, stream);
+  cuda::QuadraticGrads sums{};
+  sums.grad = values ? c.v : c.q, sums.dv = to;
+  sums.statistic = out[1].data<float>(), sums.mass = out[2].data<float>();
+  cuda::launch_side<true, cuda::kValues>(device, sums, stream);
+  launch(combine, cuda::blocks_for(out[0].numel(), kTileThreads), kTileThreads, 0, stream,
+         update_of(options, c, out[2]),
+         values ? c.v : cuda::token_heads(in[0], options.heads, 1, 3), values ? c.v : c.k[0], to,
+         out[0].numel());
+}
+
+void KeyUpdateBackward::cuda(In in, Out out, CudaStream& stream) const {
+  const UpdateGradients g(options, in, out, stream);
+  if (options.values)
+    of_values(g, UpdateGradients::part(options, out, 2), in[0].numel(), stream);
+  else
+    of_keys(g, UpdateGradients::part(options, out, 1), in[0].numel(), stream);
 }
 
 }  // namespace hg::ops

@@ -1,9 +1,9 @@
 // One EM step on keys as centres of a Gaussian mixture over queries: with w_ij the weights of
 // attention on the present keys, k'_j = (theta k0_j + a sum_i w_ij q_i) / (theta + a sum_i w_ij),
-// a = 1 / sqrt(D). A key without any weight, and theta = 0, stays as it is. value_update is the
-// same step on the values: v'_j = (theta v_j + beta sum_i w_ij v_i) / (theta + beta sum_i w_ij).
-// Inputs: qkv [B, N, 3 H D], which holds q and k0, and the present keys [B, N, H D] unless they are
-// k0 -> [B, N, H D].
+// a = 1 / sqrt(D). A key without any weight, and theta = 0, stays as it is. Or the same step on the
+// values: v'_j = (theta v_j + beta sum_i w_ij v_i) / (theta + beta sum_i w_ij).
+// Inputs: qkv [B, N, 3 H D], which holds q, k0 and v, and the present keys [B, N, H D] unless they
+// are k0 -> [B, N, H D].
 #pragma once
 
 #include "tensor/ops/quadratic_attention.h"
@@ -15,6 +15,7 @@ struct KeyUpdateOptions {
   double theta = 1;            // precision of the prior around k0, or v
   bool dot_scores = false;     // weights of softmax instead of Gaussians
   bool stop_gradient = false;  // none flows through the weights
+  bool values = false;         // they are updated, not the keys
   double beta = 1;             // of values: precision around that of their unit
 
   // Of the attention whose weights they are; apart: the present keys are not k0.
@@ -27,9 +28,9 @@ class KeyUpdate final : public OpOf<KeyUpdate> {
  public:
   explicit KeyUpdate(const KeyUpdateOptions& options) : options(options) {}
 
-  std::string_view name() const override { return "key_update"; }
-  TensorSpecs infer(In in) const override;       // keys; lse [B, H, N]; sums of weights [B, H, N]
-  CostParts cost(In in, In out) const override;  // parts: qk, weights, wq
+  std::string_view name() const override { return options.values ? "value_update" : "key_update"; }
+  TensorSpecs infer(In in) const override;       // keys or values; lse, sums of weights [B, H, N]
+  CostParts cost(In in, In out) const override;  // parts: qk, weights, wq or wv
   void cpu(In in, Out out) const override;
   HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
@@ -45,41 +46,11 @@ class KeyUpdateBackward final : public NonDifferentiable<KeyUpdateBackward> {
   static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
   explicit KeyUpdateBackward(const KeyUpdateOptions& options) : options(options) {}
 
-  std::string_view name() const override { return "key_update_backward"; }
+  std::string_view name() const override {
+    return options.values ? "value_update_backward" : "key_update_backward";
+  }
   TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;  // parts: qk, weights, wq
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
-
-  const KeyUpdateOptions options;
-};
-
-class ValueUpdate final : public OpOf<ValueUpdate> {
- public:
-  explicit ValueUpdate(const KeyUpdateOptions& options) : options(options) {}
-
-  std::string_view name() const override { return "value_update"; }
-  TensorSpecs infer(In in) const override;       // values; lse, sums of weights, as above
-  CostParts cost(In in, In out) const override;  // parts: qk, weights, wv
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  Tensors grad(const GradArgs& args) const override;
-  Indices auxiliary_outputs() const override { return {1, 2}; }
-  static Samples samples();
-
-  const KeyUpdateOptions options;
-};
-
-// as KeyUpdateBackward
-class ValueUpdateBackward final : public NonDifferentiable<ValueUpdateBackward> {
- public:
-  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
-  explicit ValueUpdateBackward(const KeyUpdateOptions& options) : options(options) {}
-
-  std::string_view name() const override { return "value_update_backward"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;  // parts: qk, weights, wv
+  CostParts cost(In in, In out) const override;  // parts: qk, weights, wq or wv
   void cpu(In in, Out out) const override;
   HG_CUDA_KERNEL;
   static Samples samples();
@@ -91,6 +62,5 @@ class ValueUpdateBackward final : public NonDifferentiable<ValueUpdateBackward> 
 
 // `keys` may be undefined: those in qkv.
 Tensor key_update(const KeyUpdateOptions& options, const Tensor& qkv, const Tensor& keys);
-Tensor value_update(const KeyUpdateOptions& options, const Tensor& qkv, const Tensor& keys);
 
 }  // namespace hg

@@ -11,20 +11,18 @@ namespace hg {
 template <class T>
 struct KeyUpdateReference {
   const KeyUpdateOptions& o;
-  bool values;
   RefIn<T> in;
   std::int64_t batch, n, d;
 
-  KeyUpdateReference(const KeyUpdateOptions& options, bool values, RefIn<T> inputs)
-      : o(options), values(values), in(inputs) {
+  KeyUpdateReference(const KeyUpdateOptions& options, RefIn<T> inputs) : o(options), in(inputs) {
     batch = in[0].dim(0), n = in[0].dim(1), d = in[0].dim(2) / (3 * o.heads);
   }
   bool own() const { return in.size() == 1; }
   double scale() const { return 1 / std::sqrt(static_cast<double>(d)); }
-  double factor() const { return values ? o.beta : scale(); }
-  const char* sums() const { return values ? "wv" : "wq"; }
-  int summed() const { return values ? 2 : 0; }  // part of qkv
-  int mean() const { return values ? 2 : 1; }
+  double factor() const { return o.values ? o.beta : scale(); }
+  const char* sums() const { return o.values ? "wv" : "wq"; }
+  int summed() const { return o.values ? 2 : 0; }  // part of qkv
+  int mean() const { return o.values ? 2 : 1; }
   std::int64_t packed(int part, std::int64_t b, std::int64_t h, std::int64_t i,
                       std::int64_t c) const {
     return (((b * n + i) * 3 + part) * o.heads + h) * d + c;
@@ -64,11 +62,11 @@ struct KeyUpdateReference {
   }
 };
 
-template <bool values>
-struct UpdateReference {
-  template <class T, class Op>
-  static void run(const Op& op, RefIn<T> in, RefOut<T> out) {
-    KeyUpdateReference<T> x(op.options, values, in);
+template <>
+struct Reference<ops::KeyUpdate> {
+  template <class T>
+  static void run(const ops::KeyUpdate& op, RefIn<T> in, RefOut<T> out) {
+    KeyUpdateReference<T> x(op.options, in);
     for (const char* name : {"qk", "weights", x.sums()}) ref::part(name);
     for (std::int64_t b = 0; b < x.batch; ++b)
       for (std::int64_t h = 0; h < x.o.heads; ++h) head(x, b, h, out);
@@ -109,12 +107,12 @@ struct UpdateReference {
   }
 };
 
-template <bool values>
-struct UpdateBackwardReference {
+template <>
+struct Reference<ops::KeyUpdateBackward> {
   // in: dk', k', lse, sums of weights, then the forward's inputs
-  template <class T, class Op>
-  static void run(const Op& op, RefIn<T> in, RefOut<T> out) {
-    KeyUpdateReference<T> x(op.options, values, in.subspan(4));
+  template <class T>
+  static void run(const ops::KeyUpdateBackward& op, RefIn<T> in, RefOut<T> out) {
+    KeyUpdateReference<T> x(op.options, in.subspan(4));
     for (const char* name : {"qk", "weights", x.sums()}) ref::part(name);
     ref::part(x.sums());
     for (std::int64_t i = 0; i < out[0].numel(); ++i) out[0][i] = T(0);
@@ -141,7 +139,7 @@ struct UpdateBackwardReference {
         dn[j * x.d + c] = g * T(x.factor() / precision);
         if (through) dot += g * in[1][x.apart(b, h, j, c)];
         T& mean = out[0][x.packed(x.mean(), b, h, j, c)];
-        if (values)
+        if (x.o.values)
           mean += g * T(x.o.theta / precision);
         else
           mean = g * T(x.o.theta / precision);
@@ -181,7 +179,7 @@ struct UpdateBackwardReference {
         T& g = grad[j * x.d + c];
         ref::part("qk");
         if (through && !x.o.dot_scores) g -= sums[j] * x.key(b, h, j, c);
-        if (x.own() && values) {
+        if (x.own() && x.o.values) {
           out[0][x.packed(1, b, h, j, c)] = g;
         } else if (x.own()) {
           ref::part(x.sums());
@@ -192,14 +190,5 @@ struct UpdateBackwardReference {
       }
   }
 };
-
-template <>
-struct Reference<ops::KeyUpdate> : UpdateReference<false> {};
-template <>
-struct Reference<ops::KeyUpdateBackward> : UpdateBackwardReference<false> {};
-template <>
-struct Reference<ops::ValueUpdate> : UpdateReference<true> {};
-template <>
-struct Reference<ops::ValueUpdateBackward> : UpdateBackwardReference<true> {};
 
 }  // namespace hg

@@ -335,10 +335,10 @@ TEST_CASE("prob: values are drawn to those of the tokens that answer to them") {
 
   // By hand: of one token alone; of two whose queries lie between both keys, so that all w are 1/2.
   const Tensor qkv = Tensor::of<float>({1, 1, 3}, {1, 2, 5});
-  CHECK(value_update({.heads = 1, .theta = 0.5, .beta = 4}, qkv, {}).item<float>() ==
+  CHECK(key_update({.heads = 1, .theta = 0.5, .values = true, .beta = 4}, qkv, {}).item<float>() ==
         doctest::Approx(5));
   const Tensor two = Tensor::of<float>({1, 2, 3}, {0, 1, 6, 0, -1, 3});
-  const auto values = value_update({.heads = 1}, two, {}).to_vector<float>();
+  const auto values = key_update({.heads = 1, .values = true}, two, {}).to_vector<float>();
   CHECK(values[0] == doctest::Approx((6 + 0.5 * 6 + 0.5 * 3) / 2));
   CHECK(values[1] == doctest::Approx((3 + 0.5 * 6 + 0.5 * 3) / 2));
 }
