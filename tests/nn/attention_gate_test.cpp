@@ -17,12 +17,6 @@ using nn::Sparsity;
 
 constexpr std::int64_t kTokens = 9, kHeads = 4, kWidth = 3;
 
-O variant(const char* name) {
-  O o;
-  o.variant = name;
-  return o;
-}
-
 double term(Layer& layer, const Tensors& parts, Sparsity kind) {
   nn::PassRecord record;
   record.wants_sparsity = kind;

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "autograd/tape.h"
 #include "nn/attention/attention.h"
@@ -19,6 +20,12 @@ inline const bool kOneThread = (cpu::set_threads(1), true);
 
 using nn::AttentionOptions;
 using Values = std::vector<double>;
+
+inline AttentionOptions variant(const std::string& name) {
+  AttentionOptions o;
+  o.variant = name;
+  return o;
+}
 
 // Every variant that a configuration can name, with options that make it interesting.
 inline std::vector<AttentionOptions> all_variants() {
@@ -169,6 +176,20 @@ inline Tensor random(const Shape& shape, std::uint64_t seed, double low = -1, do
   return t;
 }
 
+// q, k, v and further keys of this shape.
+inline Tensors random_inputs(const Shape& shape, int count = 3, std::uint64_t seed = 1) {
+  Tensors parts;
+  for (int i = 0; i < count; ++i)
+    parts.push_back(random(shape, seed + static_cast<std::uint64_t>(i), -2, 2));
+  return parts;
+}
+
+// The core's output of a layer as it begins.
+inline Tensor run_layer(const AttentionOptions& o, const Tensors& parts, std::int64_t heads) {
+  const std::int64_t keys = static_cast<std::int64_t>(parts.size()) - 2;
+  return Layer(o, parts[0].dim(1), heads, parts[0].dim(2) / heads, keys)(parts);
+}
+
 // As one [1, N, D].
 inline Tensor tokens(std::int64_t n, const Values& values) {
   return Tensor::of<double>({1, n, static_cast<std::int64_t>(values.size()) / n}, values)
@@ -187,6 +208,11 @@ inline double difference(const Tensor& a, const Tensor& b) {
 }
 inline double difference(const Tensor& a, const Values& b) {
   return difference(a, Tensor::of<double>(a.shape(), b));
+}
+
+inline bool same_bits(const Tensor& a, const Tensor& b) {
+  REQUIRE(a.shape() == b.shape());
+  return std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
 }
 
 }  // namespace hg::testing

@@ -17,24 +17,16 @@ using O = AttentionOptions;
 
 constexpr std::int64_t kTokens = 9, kWidth = 4;  // one head, unless said otherwise
 
-O variant(const std::string& name) {
-  O o;
-  o.variant = name;
+// With few enough tokens to be squeezed.
+O reduced(const std::string& name) {
+  O o = variant(name);
   o.reduction = 3;
   return o;
 }
 
-Tensors inputs(int count = 3) {
-  Tensors parts;
-  for (int i = 0; i < count; ++i)
-    parts.push_back(random({1, kTokens, kWidth}, 1 + static_cast<std::uint64_t>(i), -2, 2));
-  return parts;
-}
+Tensors inputs(int count = 3) { return random_inputs({1, kTokens, kWidth}, count); }
 
-Tensor run_layer(const O& o, const Tensors& parts) {
-  Layer layer(o, kTokens, 1, kWidth, static_cast<std::int64_t>(parts.size()) - 2);
-  return layer(parts);
-}
+Tensor run_layer(const O& o, const Tensors& parts) { return hg::testing::run_layer(o, parts, 1); }
 
 // [N, D] of one image as rows
 std::vector<Values> rows_of(const Tensor& x) {
@@ -129,11 +121,11 @@ Tensor shifted(const Tensor& x, bool row, std::int64_t which, float c) {
 TEST_CASE("linear variants equal their quadratic form whose rows are distributions") {
   const Tensors parts = inputs();
   const auto &q = parts[0], &k = parts[1], &v = parts[2];
-  CHECK(difference(run_layer(variant("linear_elu"), parts),
+  CHECK(difference(run_layer(reduced("linear_elu"), parts),
                    quadratic_form(mapped(q, elu1), mapped(k, elu1), v)) < 1e-5);
-  CHECK(difference(run_layer(variant("efficient"), parts),
+  CHECK(difference(run_layer(reduced("efficient"), parts),
                    quadratic_form(softmax_rows(rows_of(q)), softmax_columns(k), v, false)) < 1e-5);
-  O kerformer = variant("kerformer");
+  O kerformer = reduced("kerformer");
   kerformer.se = false;
   CHECK(difference(run_layer(kerformer, parts),
                    quadratic_form(mapped(q, sigmoid), softmax_columns(k), v)) < 1e-5);
@@ -151,10 +143,10 @@ TEST_CASE("linear variants equal their quadratic form whose rows are distributio
     }
     return rows;
   };
-  CHECK(difference(run_layer(variant("cosformer"), parts),
+  CHECK(difference(run_layer(reduced("cosformer"), parts),
                    quadratic_form(cosine(q), cosine(k), v)) < 1e-5);
 
-  Layer favor(variant("favor"), kTokens, 1, kWidth);
+  Layer favor(reduced("favor"), kTokens, 1, kWidth);
   const auto features = [&](const Tensor& x, bool keys) {
     std::vector<Values> products;
     double top = -1e9;
@@ -178,7 +170,7 @@ TEST_CASE("linear variants equal their quadratic form whose rows are distributio
 
 TEST_CASE("mlk equals its quadratic form and with one key linear_elu") {
   const Tensors parts = inputs(4);
-  O o = variant("mlk");
+  O o = reduced("mlk");
   Layer layer(o, kTokens, 1, kWidth, 2);
   layer.set("pi", {0.3, -0.4});
   const double share = sigmoid(0.7);
@@ -203,18 +195,18 @@ TEST_CASE("mlk equals its quadratic form and with one key linear_elu") {
   Layer normed(o, kTokens, 1, kWidth, 2);
   normed.set("pi", {0.3, -0.4});
   CHECK(difference(normed(parts), mixture(true)) < 1e-5);
-  O one = variant("mlk");
+  O one = reduced("mlk");
   one.components = 1;
-  CHECK(difference(run_layer(one, inputs()), run_layer(variant("linear_elu"), inputs())) < 1e-6);
+  CHECK(difference(run_layer(one, inputs()), run_layer(reduced("linear_elu"), inputs())) < 1e-6);
 }
 
 TEST_CASE("kerformer: constant gates change nothing but learned ones see positions") {
   const Tensors parts = inputs();
-  O without = variant("kerformer");
+  O without = reduced("kerformer");
   without.se = false;
   const Tensor plain = run_layer(without, parts);
   CHECK(difference(reversed(run_layer(without, reversed(parts))), plain) < 1e-6);
-  Layer gated(variant("kerformer"), kTokens, 1, kWidth);
+  Layer gated(reduced("kerformer"), kTokens, 1, kWidth);
   gated.set("se.fc2.weight", Values(kTokens * 3, 0.0));
   gated.set("se.fc2.bias", Values(kTokens, 0.8));
   CHECK(difference(gated(parts), plain) < 1e-6);
@@ -227,7 +219,7 @@ TEST_CASE("kerformer: constants along the softmax's axis of K change nothing") {
   const Tensors parts = inputs();
   for (const bool feature : {false, true}) {
     INFO(feature);
-    O o = variant("kerformer");
+    O o = reduced("kerformer");
     o.feature_axis = feature;
     o.squeeze = feature ? O::Squeeze::max : O::Squeeze::mean;
     Layer layer(o, kTokens, 1, kWidth);
@@ -248,7 +240,7 @@ TEST_CASE("kerformer: constants along the softmax's axis of K change nothing") {
 
 TEST_CASE("kerformer: over features a mean squeeze carries no input") {
   const Tensors parts = inputs();
-  O o = variant("kerformer");
+  O o = reduced("kerformer");
   o.feature_axis = true;
   Layer layer(o, kTokens, 1, kWidth);
   layer.randomize(5, -2, 2);
@@ -266,7 +258,7 @@ TEST_CASE("kerformer: over features a mean squeeze carries no input") {
 }
 
 TEST_CASE("favor: rows of omega are orthogonal in blocks and drawn anew as told") {
-  O o = variant("favor");
+  O o = reduced("favor");
   o.redraw = 10;
   Layer layer(o, kTokens, 1, 8);
   const auto rows = rows_of(layer.value("omega"));
@@ -286,14 +278,14 @@ TEST_CASE("favor: rows of omega are orthogonal in blocks and drawn anew as told"
   CHECK(difference(layer.value("omega"), second) > 0.1);
   layer.attention->begin_step(10);  // a function of the step alone
   CHECK(difference(layer.value("omega"), second) == 0);
-  O own = variant("favor");
+  O own = reduced("favor");
   own.features = 5;
   CHECK(Layer(own, kTokens, 1, 8).value("omega").shape() == Shape{5, 8});
 }
 
 TEST_CASE("favor: without eps the shift is free and draws average to the softmax kernel") {
   using Shift = ops::FavorFeatures::Shift;
-  O o = variant("favor");
+  O o = reduced("favor");
   o.redraw = 1;
   Layer layer(o, kTokens, 1, kWidth);
   const Tensor q = random({1, kTokens, kWidth}, 1), k = random({1, kTokens, kWidth}, 2),
@@ -324,10 +316,10 @@ TEST_CASE("favor: without eps the shift is free and draws average to the softmax
 TEST_CASE("favor: the error against softmax falls about as the root of the features") {
   Tensors parts;
   for (std::uint64_t i = 1; i <= 3; ++i) parts.push_back(random({1, kTokens, kWidth}, i));
-  const Tensor exact = run_layer(variant("softmax"), parts);
+  const Tensor exact = run_layer(reduced("softmax"), parts);
   Values errors;
   for (const std::int64_t features : {16, 256}) {
-    O o = variant("favor");
+    O o = reduced("favor");
     o.features = features;
     o.redraw = 1;
     Layer layer(o, kTokens, 1, kWidth);
@@ -351,42 +343,42 @@ TEST_CASE("cosformer: a long period is the plain relu kernel and queries without
   const auto features = [&](const Tensor& x) { return cos_features(x, {}, 1, 10000000); };
   CHECK(difference(linear_attention(features(parts[0]), features(parts[1]), parts[2], 1, 1e-6),
                    plain) < 1e-5);
-  CHECK(difference(run_layer(variant("cosformer"), parts), plain) > 1e-3);
+  CHECK(difference(run_layer(reduced("cosformer"), parts), plain) > 1e-3);
   for (std::int64_t c = 0; c < kWidth; ++c) parts[0].data<float>()[2 * kWidth + c] = -1;
-  const Tensor out = run_layer(variant("cosformer"), parts);
+  const Tensor out = run_layer(reduced("cosformer"), parts);
   for (std::int64_t c = 0; c < kWidth; ++c) CHECK(out.data<float>()[2 * kWidth + c] == 0);
 }
 
 TEST_CASE("linformer with identity projections is softmax") {
-  O o = variant("linformer");
+  O o = reduced("linformer");
   o.rows = kTokens;
   Layer layer(o, kTokens, 1, kWidth);
   Values identity(kTokens * kTokens, 0.0);
   for (std::size_t i = 0; i < kTokens; ++i) identity[i * kTokens + i] = 1;
   layer.set("proj_k", identity);
   layer.set("proj_v", identity);
-  CHECK(difference(layer(inputs()), run_layer(variant("softmax"), inputs())) < 1e-6);
+  CHECK(difference(layer(inputs()), run_layer(reduced("softmax"), inputs())) < 1e-6);
 }
 
 TEST_CASE("xca ignores order and the scale of columns and its rows sum to 1") {
   Tensors parts = inputs();
-  const Tensor out = run_layer(variant("xca"), parts);
-  CHECK(difference(reversed(run_layer(variant("xca"), reversed(parts))), out) < 1e-6);
+  const Tensor out = run_layer(reduced("xca"), parts);
+  CHECK(difference(reversed(run_layer(reduced("xca"), reversed(parts))), out) < 1e-6);
   Tensors scaled{parts[0].clone(), parts[1].clone(), parts[2]};
   for (std::int64_t i = 0; i < scaled[0].numel(); ++i) {
     scaled[0].data<float>()[i] *= static_cast<float>(1 + i % kWidth);
     scaled[1].data<float>()[i] *= static_cast<float>(7 - i % kWidth);
   }
-  CHECK(difference(run_layer(variant("xca"), scaled), out) < 1e-5);
+  CHECK(difference(run_layer(reduced("xca"), scaled), out) < 1e-5);
   parts[2] = Tensor::full(parts[2].shape(), 1);
-  CHECK(difference(run_layer(variant("xca"), parts), parts[2]) < 1e-6);
+  CHECK(difference(run_layer(reduced("xca"), parts), parts[2]) < 1e-6);
 }
 
 TEST_CASE("ref_gmm multiplies each row by its log-density among the heads") {
   const std::int64_t heads = 3;
-  O o = variant("ref_gmm");
+  O o = reduced("ref_gmm");
   Layer layer(o, kTokens, heads, 2);
-  O plain = variant("softmax");
+  O plain = reduced("softmax");
   Layer softmax(plain, kTokens, heads, 2);
   Tensors parts;
   for (std::uint64_t i = 1; i <= 3; ++i) parts.push_back(random({1, kTokens, heads * 2}, i, -2, 2));

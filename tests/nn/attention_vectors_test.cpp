@@ -15,12 +15,6 @@ const Values kQ{1, 0, 0, 1, 1, 1}, kK{1, 2, 0, -1, .5, .5}, kV{1, -1, 0, 2, 3, .
     kK2{0, 1, 1, 1, -1, 0};
 constexpr double kTolerance = 2e-6;
 
-O variant(const char* name) {
-  O o;
-  o.variant = name;
-  return o;
-}
-
 Tensors inputs(std::int64_t keys = 1) {
   Tensors parts{tokens(3, kQ), tokens(3, kK), tokens(3, kV)};
   if (keys == 2) parts.push_back(tokens(3, kK2));
