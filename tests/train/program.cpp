@@ -49,30 +49,61 @@ class SignalsWait {
   sigset_t before_;
 };
 
-[[noreturn]] void become(const std::vector<char*>& argv, const std::string& folder,
-                         const ChildOptions& options) {
-  redirect(options.out.empty() ? folder + "/stdout" : options.out, STDOUT_FILENO);
-  redirect(folder + "/stderr", STDERR_FILENO);
-  ::setenv("HG_DATA", options.data.empty() ? folder.c_str() : options.data.c_str(), 1);
-  if (options.largest_file > 0) limit_files(options.largest_file);
-  ::execv(argv[0], argv.data());
-  _exit(99);
+// This process's, but for HG_DATA.
+std::vector<std::string> environment_with_data(const std::string& data) {
+  constexpr std::string_view kData = "HG_DATA=";
+  std::vector<std::string> all;
+  for (char** at = environ; *at; ++at)
+    if (!std::string_view(*at).starts_with(kData)) all.emplace_back(*at);
+  all.push_back(std::string(kData) + data);
+  return all;
 }
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// All that a new process needs to become the program, made before it is forked: another thread of
+// the tests may be in the middle of an allocation then, which the new process would wait for
+// without end.
+class Launch {
+ public:
+  Launch(const Arguments& arguments, const std::string& folder, const ChildOptions& options)
+      : out_(options.out.empty() ? folder + "/stdout" : options.out),
+        err_(folder + "/stderr"),
+        largest_file_(options.largest_file),
+        arguments_(Arguments{options.program} + arguments),
+        environment_(environment_with_data(options.data.empty() ? folder : options.data)) {}
+
+  [[noreturn]] void become() const {
+    redirect(out_, STDOUT_FILENO);
+    redirect(err_, STDERR_FILENO);
+    if (largest_file_ > 0) limit_files(largest_file_);
+    ::execve(argv_[0], argv_.data(), envp_.data());
+    _exit(99);
+  }
+
+ private:
+  const std::string out_, err_;
+  const std::size_t largest_file_;
+  std::vector<std::string> arguments_, environment_;
+  const std::vector<char*> argv_ = pointers_to(arguments_), envp_ = pointers_to(environment_);
+};
 
 }  // namespace
 
 Child::Child(const Arguments& arguments, const ChildOptions& options) {
-  Arguments all{options.program};
-  all.insert(all.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  for (std::string& a : all) argv.push_back(a.data());
-  argv.push_back(nullptr);
+  const Launch launch(arguments, folder_.path(), options);
   SignalsWait signals;
   pid_ = ::fork();
-  REQUIRE(pid_ >= 0);
-  if (pid_ != 0) return;
-  signals.release_with_defaults();
-  become(argv, folder_.path(), options);
+  if (pid_ == 0) {
+    signals.release_with_defaults();
+    launch.become();
+  }
+  REQUIRE(pid_ > 0);
 }
 
 Child::~Child() {
