@@ -38,21 +38,24 @@ bool Optimizer::step(const std::vector<Tensors>& gradients, double learning_rate
   const double grad_scale = clipping(gradients);
   if (!std::isfinite(grad_scale) || !std::isfinite(loss)) return false;
   ++steps_;
-  Tensors together;  // p, m, v, g of each: on a GPU it is launches that take the time
+  Tensors together;  // p, m, v, gradients of each: many are so small that it is loops and launches
+                     // that take the time
   CachedVector<double> decays;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const Tensors mine = gradients_of(gradients, i);
     if (mine.empty()) continue;
     const UpdateRanges part = ranges.empty() ? UpdateRanges{} : ranges[i];
     const Tensor& p = trained_[i].value;
-    if (adamw_ && p.device() != Device::cpu && mine.size() == 1 && part.all()) {
-      together.insert(together.end(), {p, slots_[i].first, slots_[i].second, mine[0]});
+    if (adamw_ && mine.size() == gradients.size() && part.all()) {
+      together.insert(together.end(), {p, slots_[i].first, slots_[i].second});
+      together.insert(together.end(), mine.begin(), mine.end());
       decays.push_back(decay_of(i));
     } else {
       update(i, mine, learning_rate, grad_scale, part);
     }
   }
-  if (!decays.empty()) adamw_step_all(adamw_options(learning_rate, grad_scale), decays, together);
+  if (!decays.empty())
+    adamw_step_all(adamw_options(learning_rate, grad_scale), decays, gradients.size(), together);
   return true;
 }
 

@@ -1,10 +1,9 @@
 #include "tensor/ops/optimizer.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
-#include "tensor/cpu/elementwise.h"
+#include "tensor/cpu/update.h"
 #include "tensor/run.h"
 
 namespace hg {
@@ -20,7 +19,6 @@ namespace ops {
 namespace {
 
 namespace ei = Eigen::internal;
-using cpu::Packet;
 
 TensorSpecs updated(const Op& op, In in, int states) {
   require(in.size() > static_cast<std::size_t>(states), op.name(),
@@ -88,69 +86,31 @@ std::uint64_t flops_of_sum(In in, int states, double grad_scale) {
   return in.size() - static_cast<std::size_t>(states) - 1 + (grad_scale != 1);
 }
 
-template <class T>
-CachedVector<const T*> pointers(In tensors) {
-  CachedVector<const T*> all;
-  all.reserve(tensors.size());
-  for (const Tensor& t : tensors) all.push_back(t.data<T>());
-  return all;
-}
-
-// The gradients' sum at [i, i + count), as a packet.
-template <class T>
-EIGEN_ALWAYS_INLINE Packet<T> sum_at(std::span<const T* const> grads, std::int64_t i,
-                                     std::int64_t count) {
-  const auto load = [&](const T* x) {
-    return count == cpu::kLanes<T> ? ei::ploadu<Packet<T>>(x + i) : cpu::load_padded(x + i, count);
-  };
-  Packet<T> sum = load(grads[0]);
-  for (std::size_t k = 1; k < grads.size(); ++k) sum = ei::padd(sum, load(grads[k]));
-  return sum;
-}
-
-// update(state, g) on packets changes the first kStates inputs in one pass over memory.
-template <std::size_t kStates, class Update>
-void update_in_place(In in, double grad_scale, const UpdateRanges& part, Update update) {
+// step, as of cpu::update_piece(), on what is changed of the first kStates inputs.
+template <std::size_t kStates, class Step>
+void update_in_place(In in, double grad_scale, const UpdateRanges& part, Step step) {
   dispatch_float(in[0].dtype(), "optimizer", [&]<class T>() {
-    constexpr std::int64_t lanes = cpu::kLanes<T>;
-    const auto grads = pointers<T>(in.subspan(kStates));
-    std::array<T*, kStates> at;
-    for (std::size_t s = 0; s < kStates; ++s) at[s] = in[s].data<T>();
-    const auto gradient = [&](std::int64_t i, std::int64_t count) {
-      const Packet<T> sum = sum_at<T>(grads, i, count);
-      return grad_scale == 1 ? sum : ei::pmul(sum, cpu::splat<Packet<T>>(grad_scale));
-    };
-    for_changed(in[0].numel(), part, [&](std::int64_t i, std::int64_t end) {
-      const Update step = update;  // no store can alias the copy: its constants stay in registers
-      Packet<T> state[kStates];
-      for (; i + lanes <= end; i += lanes) {
-        for (std::size_t s = 0; s < kStates; ++s) state[s] = ei::ploadu<Packet<T>>(at[s] + i);
-        step(state, gradient(i, lanes));
-        for (std::size_t s = 0; s < kStates; ++s) ei::pstoreu(at[s] + i, state[s]);
-      }
-      if (i == end) return;
-      for (std::size_t s = 0; s < kStates; ++s) state[s] = cpu::load_padded(at[s] + i, end - i);
-      step(state, gradient(i, end - i));
-      for (std::size_t s = 0; s < kStates; ++s) cpu::store_partly(at[s] + i, end - i, state[s]);
+    const auto grads = cpu::pointers<T>(in.subspan(kStates));
+    const auto at = cpu::states_of<T, kStates>(in);
+    for_changed(in[0].numel(), part, [&](std::int64_t begin, std::int64_t end) {
+      cpu::update_piece<T, kStates>(at, grads, grad_scale, begin, end, step);
     });
   });
 }
 
-// Sum of (g_0 + g_1 + ..)^2 over [begin, end): gradients are added as the optimizer adds them,
-// squares in double.
-template <class T>
-double sum_of_squares(std::span<const T* const> grads, std::int64_t begin, std::int64_t end) {
-  constexpr std::int64_t lanes = cpu::kLanes<T>, stride = 4 * lanes;
-  double part[stride] = {};
-  for (std::int64_t i = begin; i < end; i += stride) {
-    T g[stride];
-    for (std::int64_t j = 0; j < stride; j += lanes)
-      ei::pstoreu(g + j, sum_at<T>(grads, i + j, std::min(lanes, end - i - j)));
-    for (std::int64_t j = 0; j < stride; ++j) part[j] += static_cast<double>(g[j]) * g[j];
-  }
-  double sum = 0;
-  for (const double p : part) sum += p;
-  return sum;
+auto adamw_update(const AdamWOptions& o) {
+  const double decay = 1 - o.lr * o.weight_decay, beta1 = o.beta1, beta2 = o.beta2, eps = o.eps;
+  const double c1 = 1 - std::pow(beta1, o.step), c2 = 1 - std::pow(beta2, o.step);
+  const double rate = o.lr / c1, root = 1 / std::sqrt(c2);
+  return [=]<class P>(P* state, P g) {
+    using cpu::splat;
+    P &p = state[0], &m = state[1], &v = state[2];
+    m = ei::pmadd(splat<P>(beta1), m, ei::pmul(splat<P>(1 - beta1), g));
+    v = ei::pmadd(splat<P>(beta2), v, ei::pmul(ei::pmul(splat<P>(1 - beta2), g), g));
+    const P bound = ei::pmadd(ei::psqrt(v), splat<P>(root), splat<P>(eps));
+    const P move = ei::pdiv(ei::pmul(splat<P>(rate), m), bound);
+    p = ei::psub(ei::pmul(p, splat<P>(decay)), move);
+  };
 }
 
 }  // namespace
@@ -174,19 +134,7 @@ CostParts AdamW::cost(In in, In out) const {
 }
 
 void AdamW::cpu(In in, Out) const {
-  const auto& o = options;
-  const double decay = 1 - o.lr * o.weight_decay;
-  const double c1 = 1 - std::pow(o.beta1, o.step), c2 = 1 - std::pow(o.beta2, o.step);
-  const double rate = o.lr / c1, root = 1 / std::sqrt(c2);
-  update_in_place<3>(in, o.grad_scale, o.ranges, [=]<class P>(P* state, P g) {
-    using cpu::splat;
-    P &p = state[0], &m = state[1], &v = state[2];
-    m = ei::pmadd(splat<P>(o.beta1), m, ei::pmul(splat<P>(1 - o.beta1), g));
-    v = ei::pmadd(splat<P>(o.beta2), v, ei::pmul(ei::pmul(splat<P>(1 - o.beta2), g), g));
-    const P bound = ei::pmadd(ei::psqrt(v), splat<P>(root), splat<P>(o.eps));
-    const P move = ei::pdiv(ei::pmul(splat<P>(rate), m), bound);
-    p = ei::psub(ei::pmul(p, splat<P>(decay)), move);
-  });
+  update_in_place<3>(in, options.grad_scale, options.ranges, adamw_update(options));
 }
 
 Samples AdamW::samples() {
@@ -212,14 +160,16 @@ AdamW AdamWAll::of(std::size_t parameter) const {
 }
 
 TensorSpecs AdamWAll::infer(In in) const {
-  require(!in.empty() && in.size() == kInputs * weight_decays.size(), name(),
-          "expected {} inputs for each of {} parameters, got {}", kInputs, weight_decays.size(),
+  const std::size_t inputs = kStates + copies;
+  require(!in.empty() && in.size() == inputs * weight_decays.size(), name(),
+          "expected {} inputs for each of {} parameters, got {}", inputs, weight_decays.size(),
           in.size());
   require(options.ranges.all(), name(), "expected to change all of every parameter");
+  expect_float(*this, in);
   TensorSpecs specs;
   for (std::size_t i = 0; i < weight_decays.size(); ++i)
-    for (TensorSpec spec : of(i).infer(in.subspan(kInputs * i, kInputs))) {
-      spec.alias_of += static_cast<int>(kInputs * i);
+    for (TensorSpec spec : of(i).infer(inputs_of(in, i))) {
+      spec.alias_of += static_cast<int>(inputs * i);
       specs.push_back(spec);
     }
   return specs;
@@ -228,28 +178,37 @@ TensorSpecs AdamWAll::infer(In in) const {
 CostParts AdamWAll::cost(In in, In out) const {
   Cost sum;
   for (std::size_t i = 0; i < weight_decays.size(); ++i)
-    sum +=
-        of(i).cost(in.subspan(kInputs * i, kInputs), out.subspan(kOutputs * i, kOutputs)).total();
+    sum += of(i).cost(inputs_of(in, i), out.subspan(kStates * i, kStates)).total();
   return sum;
 }
 
-void AdamWAll::cpu(In in, Out out) const {
-  for (std::size_t i = 0; i < weight_decays.size(); ++i)
-    of(i).cpu(in.subspan(kInputs * i, kInputs), out.subspan(kOutputs * i, kOutputs));
+void AdamWAll::cpu(In in, Out) const {
+  dispatch_float(in[0].dtype(), name(), [&]<class T>() {
+    cpu::Blocks(in, kStates + copies)
+        .for_each([&](std::int64_t, std::size_t i, std::int64_t begin, std::int64_t end) {
+          const In mine = inputs_of(in, i);
+          cpu::update_piece<T, kStates>(cpu::states_of<T, kStates>(mine),
+                                        cpu::pointers<T>(mine.subspan(kStates)), options.grad_scale,
+                                        begin, end, adamw_update(of(i).options));
+        });
+  });
 }
 
 Samples AdamWAll::samples() {
   using S = SampleInput;
-  const auto inputs = [](std::initializer_list<Shape> shapes) {
+  const auto inputs = [](std::initializer_list<Shape> shapes, std::size_t copies) {
     std::vector<S> all;
-    for (const Shape& shape : shapes)
-      all.insert(all.end(), {S::uniform(shape), S::uniform(shape), S::uniform(shape, 0.1, 1),
-                             S::uniform(shape)});
+    for (const Shape& shape : shapes) {
+      all.insert(all.end(), {S::uniform(shape), S::uniform(shape), S::uniform(shape, 0.1, 1)});
+      all.insert(all.end(), copies, S::uniform(shape));
+    }
     return all;
   };
-  return {sample(AdamWAll({.lr = 0.1, .step = 3}, {0.05, 0, 0.01, 0.02, 0}),
-                 inputs({{3, 197}, {1}, {0, 3}, {5, 701}, {1024}})),
-          sample(AdamWAll({.lr = 0.1, .grad_scale = 0.3}, {0.05}), inputs({{1025}}))};
+  return {sample(AdamWAll({.lr = 0.1, .step = 3}, {0.05, 0, 0.01, 0.02, 0}, 1),
+                 inputs({{3, 197}, {1}, {0, 3}, {7, 701}, {1024}}, 1)),
+          sample(AdamWAll({.lr = 0.1, .grad_scale = 0.3}, {0.05}, 1), inputs({{1025}}, 1)),
+          sample(AdamWAll({.lr = 0.1, .step = 9, .grad_scale = 0.3}, {0.05, 0}, 3),
+                 inputs({{91, 97}, {5}}, 3))};
 }
 
 TensorSpecs Sgd::infer(In in) const {
@@ -322,24 +281,15 @@ CostParts GradNorm::cost(In in, In out) const {
   return elementwise_cost(in, out, (group + 1) * elements);
 }
 
-// Parameters are cut into blocks; one parallel loop over all of them keeps small parameters from
-// costing a loop each.
 void GradNorm::cpu(In in, Out out) const {
-  constexpr std::int64_t kBlock = cpu::kElementGrain;
   const auto group = static_cast<std::size_t>(copies);
-  CachedVector<std::int64_t> ends;  // of each parameter's blocks
-  for (std::size_t i = 0; i < in.size(); i += group)
-    ends.push_back((ends.empty() ? 0 : ends.back()) + (in[i].numel() + kBlock - 1) / kBlock);
-  CachedVector<double> sums(static_cast<std::size_t>(ends.back()));
+  const cpu::Blocks blocks(in, group);
+  CachedVector<double> sums(static_cast<std::size_t>(blocks.count()));
   dispatch_float(in[0].dtype(), name(), [&]<class T>() {
-    const auto grads = pointers<T>(in);
-    cpu::parallel_for(ends.back(), 1, [&](std::int64_t block, std::int64_t) {
-      const auto parameter = static_cast<std::size_t>(
-          std::upper_bound(ends.begin(), ends.end(), block) - ends.begin());
-      const std::int64_t first = parameter == 0 ? 0 : ends[parameter - 1];
-      const std::int64_t begin = (block - first) * kBlock, n = in[parameter * group].numel();
-      sums[static_cast<std::size_t>(block)] = sum_of_squares<T>(
-          std::span(grads).subspan(parameter * group, group), begin, std::min(n, begin + kBlock));
+    const auto grads = cpu::pointers<T>(in);
+    blocks.for_each([&](std::int64_t block, std::size_t i, std::int64_t begin, std::int64_t end) {
+      sums[static_cast<std::size_t>(block)] =
+          cpu::sum_of_squares<T>(std::span(grads).subspan(i * group, group), begin, end);
     });
     double sum = 0;
     for (const double s : sums) sum += s;
@@ -377,8 +327,8 @@ void adamw_step(const AdamWOptions& options, const Tensor& p, const Tensor& m, c
 }
 
 void adamw_step_all(const AdamWOptions& options, const CachedVector<double>& weight_decays,
-                    In tensors) {
-  run(ops::AdamWAll(options, weight_decays), tensors);
+                    std::size_t copies, In tensors) {
+  run(ops::AdamWAll(options, weight_decays, copies), tensors);
 }
 
 void sgd_step(const SgdOptions& options, const Tensor& p, const Tensor& buffer, In grads) {

@@ -79,19 +79,18 @@ __global__ void __launch_bounds__(kThreads)
   step(p[i], m[i], v[i], grads.at(i), decay);
 }
 
-// A parameter of many; its blocks begin with `first_block`.
+// A parameter of many that one launch goes over; its blocks begin with `first_block`.
 struct Parameter {
-  float *p, *m, *v;
-  const float* g;
+  Grads grads;
   std::int64_t n;
   unsigned first_block;
+  float *p, *m, *v;  // of an update
   float decay;
 };
-constexpr int kUpdates = 1024;  // elements of a parameter that a block changes
 
-__global__ void __launch_bounds__(kThreads)
-    adamw_all(const Parameter* parameters, int count, AdamWStep step) {
-  int mine = 0, last = count - 1;  // the last that begins here or before
+// The parameter of this block: the last that begins here or before.
+__device__ const Parameter& parameter_of_block(const Parameter* parameters, int count) {
+  int mine = 0, last = count - 1;
   while (mine < last) {
     const int middle = (mine + last + 1) / 2;
     if (parameters[middle].first_block <= blockIdx.x)
@@ -99,10 +98,41 @@ __global__ void __launch_bounds__(kThreads)
     else
       last = middle - 1;
   }
-  const Parameter at = parameters[mine];
+  return parameters[mine];
+}
+
+// Parameters on the device; new each step, as gradients are.
+class Table {
+ public:
+  explicit Table(int per_block) : per_block_(per_block) {}
+  void add(Parameter parameter) {
+    parameter.first_block = blocks_;
+    blocks_ += cuda::blocks_for(parameter.n, per_block_);
+    here_.push_back(parameter);
+  }
+  unsigned blocks() const { return blocks_; }
+  int count() const { return static_cast<int>(here_.size()); }
+  Tensor uploaded() const {
+    const std::size_t bytes = here_.size() * sizeof(Parameter);
+    const Tensor there = Tensor::empty({static_cast<std::int64_t>(bytes)}, DType::u8, Device::cuda);
+    cuda::upload(there.raw(), here_.data(), bytes);
+    return there;
+  }
+
+ private:
+  const int per_block_;
+  unsigned blocks_ = 0;
+  CachedVector<Parameter> here_;
+};
+
+constexpr int kUpdates = 1024;  // elements of a parameter that a block changes
+
+__global__ void __launch_bounds__(kThreads)
+    adamw_all(const Parameter* parameters, int count, AdamWStep step) {
+  const Parameter& at = parameter_of_block(parameters, count);
   const std::int64_t first = std::int64_t{blockIdx.x - at.first_block} * kUpdates;
   for (std::int64_t i = first + threadIdx.x; i < at.n && i < first + kUpdates; i += kThreads)
-    step(at.p[i], at.m[i], at.v[i], at.g[i], at.decay);
+    step(at.p[i], at.m[i], at.v[i], at.grads.at(i), at.decay);
 }
 
 struct SgdStep {
@@ -129,11 +159,12 @@ __global__ void __launch_bounds__(kThreads)
 constexpr int kSquares = 4096;  // elements whose squares a block adds
 
 __global__ void __launch_bounds__(kThreads)
-    sums_of_squares(Grads grads, std::int64_t n, double* sums) {
-  const std::int64_t first = std::int64_t{blockIdx.x} * kSquares;
+    sums_of_squares(const Parameter* parameters, int count, double* sums) {
+  const Parameter& at = parameter_of_block(parameters, count);
+  const std::int64_t first = std::int64_t{blockIdx.x - at.first_block} * kSquares;
   float sum = 0;
-  for (std::int64_t i = first + threadIdx.x; i < n && i < first + kSquares; i += kThreads) {
-    const float g = grads.at(i);
+  for (std::int64_t i = first + threadIdx.x; i < at.n && i < first + kSquares; i += kThreads) {
+    const float g = at.grads.at(i);
     sum += g * g;
   }
   sum = cuda::block_sum<kThreads>(sum);
@@ -162,21 +193,16 @@ void AdamW::cuda(In in, Out, CudaStream& stream) const {
   });
 }
 
-// The table of parameters is new each step, as gradients are.
 void AdamWAll::cuda(In in, Out, CudaStream& stream) const {
-  CachedVector<Parameter> parameters;
-  unsigned blocks = 0;
+  Table table(kUpdates);
   for (std::size_t i = 0; i < weight_decays.size(); ++i) {
-    const In t = in.subspan(kInputs * i, kInputs);
-    parameters.push_back({t[0].data<float>(), t[1].data<float>(), t[2].data<float>(),
-                          t[3].data<float>(), t[0].numel(), blocks, decay_of(of(i).options)});
-    blocks += cuda::blocks_for(t[0].numel(), kUpdates);
+    const In t = inputs_of(in, i);
+    table.add({grads_of(t.subspan(kStates)), t[0].numel(), 0, t[0].data<float>(),
+               t[1].data<float>(), t[2].data<float>(), decay_of(of(i).options)});
   }
-  const std::size_t bytes = parameters.size() * sizeof(Parameter);
-  const Tensor table = Tensor::empty({static_cast<std::int64_t>(bytes)}, DType::u8, Device::cuda);
-  cuda::upload(table.raw(), parameters.data(), bytes);
-  launch(adamw_all, blocks, kThreads, 0, stream, static_cast<const Parameter*>(table.raw()),
-         static_cast<int>(parameters.size()), step_of(options));
+  const Tensor there = table.uploaded();
+  launch(adamw_all, table.blocks(), kThreads, 0, stream, static_cast<const Parameter*>(there.raw()),
+         table.count(), step_of(options));
 }
 
 void Sgd::cuda(In in, Out, CudaStream& stream) const {
@@ -194,19 +220,15 @@ void Sgd::cuda(In in, Out, CudaStream& stream) const {
 
 void GradNorm::cuda(In in, Out out, CudaStream& stream) const {
   const auto group = static_cast<std::size_t>(copies);
-  std::int64_t blocks = 0;
+  Table table(kSquares);
   for (std::size_t i = 0; i < in.size(); i += group)
-    blocks += cuda::blocks_for(in[i].numel(), kSquares);
-  const Tensor sums = Tensor::empty({blocks}, DType::f64, Device::cuda);
-  double* to = sums.data<double>();
-  for (std::size_t i = 0; i < in.size(); i += group) {
-    const unsigned own = cuda::blocks_for(in[i].numel(), kSquares);
-    launch(sums_of_squares, own, kThreads, 0, stream, grads_of(in.subspan(i, group)), in[i].numel(),
-           to);
-    to += own;
-  }
+    table.add({grads_of(in.subspan(i, group)), in[i].numel(), 0, nullptr, nullptr, nullptr, 0});
+  const Tensor there = table.uploaded();
+  const Tensor sums = Tensor::empty({table.blocks()}, DType::f64, Device::cuda);
+  launch(sums_of_squares, table.blocks(), kThreads, 0, stream,
+         static_cast<const Parameter*>(there.raw()), table.count(), sums.data<double>());
   launch(root_of_sums, 1, kThreads, 0, stream, static_cast<const double*>(sums.data<double>()),
-         static_cast<int>(blocks), out[0].data<float>());
+         static_cast<int>(table.blocks()), out[0].data<float>());
 }
 
 }  // namespace hg::ops

@@ -57,13 +57,14 @@ class AdamW final : public NonDifferentiable<AdamW> {
   const AdamWOptions options;
 };
 
-// p, m, v, g of one parameter after the other -> p, m, v of each: what AdamW does to them one by
-// one, on a GPU in one launch. Each has its own weight decay, and all of it is changed.
+// p, m, v and `copies` gradients of one parameter after the other -> p, m, v of each: what AdamW
+// does to them one by one, in one loop or launch. Each has its own weight decay, and all of it is
+// changed.
 class AdamWAll final : public NonDifferentiable<AdamWAll> {
  public:
   static constexpr std::string_view kNotDifferentiable = kUpdatesInputs;
-  AdamWAll(const AdamWOptions& options, CachedVector<double> weight_decays)
-      : options(options), weight_decays(std::move(weight_decays)) {}
+  AdamWAll(const AdamWOptions& options, CachedVector<double> weight_decays, std::size_t copies)
+      : options(options), weight_decays(std::move(weight_decays)), copies(copies) {}
 
   std::string_view name() const override { return "adamw_all"; }
   TensorSpecs infer(In in) const override;
@@ -72,11 +73,15 @@ class AdamWAll final : public NonDifferentiable<AdamWAll> {
   HG_CUDA_KERNEL;
   static Samples samples();
 
-  static constexpr std::size_t kInputs = 4, kOutputs = 3;  // of a parameter
-  AdamW of(std::size_t parameter) const;                   // the step of this one
+  static constexpr std::size_t kStates = 3;
+  In inputs_of(In in, std::size_t parameter) const {
+    return in.subspan((kStates + copies) * parameter, kStates + copies);
+  }
+  AdamW of(std::size_t parameter) const;  // the step of this one
 
   const AdamWOptions options;
   const CachedVector<double> weight_decays;
+  const std::size_t copies;
 };
 
 // p, buffer (with momentum only), g_0, g_1, .. -> p, buffer
@@ -118,9 +123,10 @@ class GradNorm final : public NonDifferentiable<GradNorm> {
 
 void adamw_step(const AdamWOptions& options, const Tensor& p, const Tensor& m, const Tensor& v,
                 In grads);
-// p, m, v, g of every parameter, and their weight decays in place of that of the options.
+// p, m, v and as many gradients of every parameter, and their weight decays in place of that of the
+// options.
 void adamw_step_all(const AdamWOptions& options, const CachedVector<double>& weight_decays,
-                    In tensors);
+                    std::size_t copies, In tensors);
 // `buffer` starts as zeros; without momentum it isn't used and may be undefined.
 void sgd_step(const SgdOptions& options, const Tensor& p, const Tensor& buffer, In grads);
 Tensor grad_norm(In grads, int copies = 1);

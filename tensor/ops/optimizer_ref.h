@@ -56,10 +56,11 @@ template <>
 struct Reference<ops::AdamWAll> {
   template <class T>
   static void run(const ops::AdamWAll& op, RefIn<T> in, RefOut<T> out) {
-    constexpr std::size_t kIn = ops::AdamWAll::kInputs, kOut = ops::AdamWAll::kOutputs;
+    constexpr std::size_t kStates = ops::AdamWAll::kStates;
+    const std::size_t inputs = kStates + op.copies;
     for (std::size_t i = 0; i < op.weight_decays.size(); ++i)
-      Reference<ops::AdamW>::run<T>(op.of(i), in.subspan(kIn * i, kIn),
-                                    out.subspan(kOut * i, kOut));
+      Reference<ops::AdamW>::run<T>(op.of(i), in.subspan(inputs * i, inputs),
+                                    out.subspan(kStates * i, kStates));
   }
 };
 
