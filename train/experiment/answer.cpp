@@ -122,6 +122,18 @@ std::string target_sentence(const Analysis& a, const ArmResult& arm) {
                     i.high < 0 ? -saving : saving, verdict, a.arms[0].name, i.low, i.high);
 }
 
+// Arms whose saving on the way to the target is shown.
+std::vector<std::string> cheaper_to_target(const Analysis& a) {
+  std::vector<std::string> names;
+  for (std::size_t i = 1; i < a.arms.size(); ++i) {
+    const Contrast* c = a.contrast(a.arms[i].name, Metric::energy_to_target);
+    if (!c || !a.obstacles[i].empty()) continue;
+    const auto& saving = c->comparison.saving_percent;
+    if (saving && saving->interval && saving->interval->low > 0) names.push_back(a.arms[i].name);
+  }
+  return names;
+}
+
 std::string headline(const Analysis& a, const std::vector<ArmAnswer>& arms) {
   if (arms.empty()) return "Nothing to compare yet.";
   const auto with = [&](Finding finding) {
@@ -131,16 +143,16 @@ std::string headline(const Analysis& a, const std::vector<ArmAnswer>& arms) {
     return names;
   };
   std::vector<std::string> parts;
-  const auto add = [&](Finding finding, const char* before, const char* after) {
-    if (const auto names = with(finding); !names.empty())
-      parts.push_back(fmt::format("{}{}{}", before, fmt::join(names, ", "), after));
+  const auto add = [&](const char* what, const std::vector<std::string>& names) {
+    if (!names.empty()) parts.push_back(fmt::format("{} {}", what, fmt::join(names, ", ")));
   };
   const bool any = !with(Finding::saves).empty() || !with(Finding::saves_at_lower_f1).empty();
-  add(Finding::saves, "energy is saved with no loss of F1 shown by ", "");
-  add(Finding::saves_at_lower_f1, "energy is saved at a lower F1 by ", "");
-  add(Finding::no_difference, "no saving is shown for ", "");
-  add(Finding::costs_more, "more energy than the baseline is used by ", "");
-  add(Finding::unknown, "nothing can be said of ", "");
+  add("energy is saved with no loss of F1 shown by", with(Finding::saves));
+  add("energy is saved at a lower F1 by", with(Finding::saves_at_lower_f1));
+  add("no saving is shown for", with(Finding::no_difference));
+  add("more energy than the baseline is used by", with(Finding::costs_more));
+  add("nothing can be said of", with(Finding::unknown));
+  add("less energy to the target F1 is needed by", cheaper_to_target(a));
   const bool all_unknown = with(Finding::unknown).size() == arms.size();
   const std::string opening = any           ? "Yes, in part"
                               : all_unknown ? "Cannot be said"

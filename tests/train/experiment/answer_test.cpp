@@ -110,12 +110,14 @@ TEST_CASE("energy to a target is compared where every run reaches it") {
   CHECK(all.analysis.arms[1].to_target.reached == 5);
   CHECK(all.analysis.arms[1].to_target.mean_epochs == 2.0);
   CHECK(says(all.answer.arms[0].to_target, "30.0 % less energy to the target"));
+  CHECK(says(all.answer.headline, "; less energy to the target F1 is needed by hugginggreen."));
 
   const Results censored = with(scaled(kEnergies, 0.7), {0.9, 0.5});
   CHECK(censored.analysis.arms[1].to_target.reached == 3);
   CHECK(censored.analysis.contrast("hugginggreen", Metric::energy_to_target) == nullptr);
   CHECK(says(censored.answer.arms[0].to_target, "3 of 5 runs"));
   CHECK(says(censored.answer.arms[0].to_target, "censored"));
+  CHECK(!says(censored.answer.headline, "target"));
 
   Plan given = quick();
   given.target_f1 = 0.79;  // reached in the first epoch
