@@ -47,6 +47,7 @@ struct Normalization {
   int channels() const { return static_cast<int>(mean.size()); }
   // The same for images converted between gray and RGB.
   Normalization for_channels(int wanted) const;
+  bool operator==(const Normalization&) const = default;
 };
 
 struct DatasetInfo {

@@ -1,14 +1,30 @@
 #include "train/bench_step.h"
 
+#include <algorithm>
+
 #include "tensor/backend.h"
 #include "tensor/random.h"
 #include "tensor/transfer.h"
 #include "train/flop_counter.h"
 #include "train/phases/prune.h"
+#include "train/phases/supervised.h"
 #include "train/selection.h"
+#include "train/usage_error.h"
 
 namespace hg {
 namespace {
+
+// A configuration that only prunes has a model to measure, too: as in supervised training.
+const PhaseConfig& phase_to_measure(const Config& config) {
+  const auto found = std::find_if(config.phases.begin(), config.phases.end(), learns_classes);
+  if (found != config.phases.end()) return *found;
+  for (const PhaseConfig& phase : config.phases)
+    usage_require(phase.kind == "prune", "phase.kind",
+                  "expected a phase that learns classes (supervised, finetune, detect), whose "
+                  "steps can be measured, got \"{}\"; info counts steps of every kind",
+                  phase.kind);
+  return config.phases.front();
+}
 
 Tensor random_choice(const Config& config, std::int64_t batch, std::int64_t kept) {
   const std::vector<double> equal(static_cast<std::size_t>(patches_of(config.model)), 1.0);
@@ -22,11 +38,11 @@ Tensor random_choice(const Config& config, std::int64_t batch, std::int64_t kept
 }
 
 // With patches that are dropped, a step that drops them.
-StepInput random_batch(const Config& config) {
+StepInput random_batch(const Config& config, const PhaseConfig& phase) {
   const ModelConfig& m = config.model;
   RandomStream stream(static_cast<std::uint64_t>(config.run.seed), "bench");
   StepInput input;
-  const std::int64_t batch = config.phases[0].train.batch_size;
+  const std::int64_t batch = phase.train.batch_size;
   Shape shape{batch, m.in_channels, m.img_size, m.img_size};
   if (const auto kept = dropped_to(config)) {  // as the loader hands them over
     input.keep = random_choice(config, batch, *kept);
@@ -39,7 +55,7 @@ StepInput random_batch(const Config& config) {
     input.labels.data<std::int64_t>()[i] =
         static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(m.num_classes)));
   input.loss = config.loss;
-  if (detects(config)) {
+  if (phase.kind == "detect") {
     input.boxes = Tensor::empty({batch, 4});
     fill_uniform(input.boxes, stream, 0.2f, 0.8f);
     input.has_box = Tensor::full({batch}, 1, DType::i64);
@@ -56,14 +72,22 @@ StepInput on_device(StepInput input, Device device) {
 }  // namespace
 
 BenchStep::BenchStep(const Config& config)
-    : model_(options_to_measure(config), static_cast<std::uint64_t>(config.run.seed)),
-      optimizer_(model_.parameters().all(), config.phases[0].train),
-      input_(on_device(random_batch(config), model_.parameters().device())) {}
+    : phase_(phase_to_measure(config)),
+      model_(options_to_measure(config), static_cast<std::uint64_t>(config.run.seed)),
+      trained_(trained_parameters(model_.parameters(), supervised_options(config, phase_).freeze,
+                                  "phase.freeze")),
+      frozen_(frozen_parts(model_, trained_)),
+      teacher_(teacher_of(config)),
+      optimizer_(trained_, phase_.train),
+      input_(on_device(random_batch(config, phase_), model_.parameters().device())) {
+  input_.frozen = &frozen_;
+  input_.teacher = teacher_.get();
+}
 
 void BenchStep::operator()() {
   constexpr double kLearningRate = 1e-4;
   ++input_.step;
-  const Batchwise done = forward_backward(model_, model_.parameters().all(), input_);
+  const Batchwise done = forward_backward(model_, trained_, input_);
   optimizer_.step(done.gradients, kLearningRate, done.ranges);
   backend(model_.parameters().device()).synchronize();
 }

@@ -192,6 +192,13 @@ void check_phase(Config& c, std::size_t index, const Origins& origins) {
                   phase.fraction);
 }
 
+void check_teacher(const LossConfig& loss, const Origins& origins) {
+  usage_require(loss.teacher.empty() == (loss.distill == 0), origins.who("loss.distill"),
+                "expected {}, got {}",
+                loss.teacher.empty() ? "0 without loss.teacher" : "more than 0 with loss.teacher",
+                loss.distill);
+}
+
 // The stem of the source, without what run.name may not hold.
 std::string default_name(const std::string& source) {
   std::string name = std::filesystem::path(source).stem().string().substr(0, 100);
@@ -209,6 +216,7 @@ void resolve(Config& config, const Origins& origins) {
   check_size(config.model, origins);
   resolve_attention(config, origins);
   check_selection(config, origins);
+  check_teacher(config.loss, origins);
   for (std::size_t i = 0; i < config.phases.size(); ++i) check_phase(config, i, origins);
 }
 

@@ -6,6 +6,9 @@
 #include "tensor/ops/binary.h"
 #include "tensor/ops/box_loss.h"
 #include "tensor/ops/cross_entropy.h"
+#include "tensor/ops/log_softmax.h"
+#include "tensor/ops/reduce.h"
+#include "tensor/ops/softmax.h"
 #include "tensor/ops/unary.h"
 #include "tensor/transfer.h"
 
@@ -32,6 +35,24 @@ nn::Sparsity kind_of(const LossConfig& loss) {
   fail("loss", "no sparsity term is called {}", loss.sparsity_kind);
 }
 
+// T^2 KL(softmax(t / T) || softmax(s / T)), summed over rows, over `batch`; T^2 keeps the size of
+// its gradient the same at every T
+Tensor distance_to(const Tensor& teacher, const Tensor& logits, double temperature,
+                   std::int64_t batch) {
+  const Tensor t = scale(teacher, 1 / temperature), s = scale(logits, 1 / temperature);
+  const Tensor divergence = sum_all(mul(softmax(t), sub(log_softmax(t), log_softmax(s))));
+  return scale(divergence, temperature * temperature / static_cast<double>(batch));
+}
+
+// (1 - a) cross-entropy + a distance
+Tensor class_loss(const Tensor& logits, const Targets& targets, const LossConfig& loss,
+                  std::int64_t batch) {
+  const Tensor by_label = cross_entropy(logits, targets.labels, loss.label_smoothing, batch);
+  if (!targets.teacher.defined()) return by_label;
+  return add(scale(by_label, 1 - loss.distill),
+             scale(distance_to(targets.teacher, logits, loss.temperature, batch), loss.distill));
+}
+
 }  // namespace
 
 nn::PassRecord record_for(const LossConfig& loss) {
@@ -42,12 +63,12 @@ nn::PassRecord record_for(const LossConfig& loss) {
   return record;
 }
 
-Tensor training_loss(const Tensor& logits, const Tensor& labels, const nn::PassRecord& record,
+Tensor training_loss(const Tensor& logits, const Targets& targets, const nn::PassRecord& record,
                      const LossConfig& loss, std::int64_t batch) {
   const Scope scope("loss");
   const std::int64_t images = logits.dim(0), all = batch > 0 ? batch : images;
   const double share = static_cast<double>(images) / static_cast<double>(all);
-  Tensor sum = cross_entropy(logits, labels, loss.label_smoothing, batch);
+  Tensor sum = class_loss(logits, targets, loss, all);
   sum = plus_term(sum, record.likelihood, -loss.mle * share);
   sum = plus_term(sum, record.sparsity, loss.sparsity * share);
   return plus_term(sum, record.budget, loss.gate_budget * share);

@@ -1,4 +1,5 @@
-// What a step minimises: cross-entropy, and the terms of [loss] that attention layers record.
+// What a step minimises: cross-entropy, the distance to a teacher, and the terms of [loss] that
+// attention layers record.
 #pragma once
 
 #include "nn/vit.h"
@@ -9,9 +10,15 @@ namespace hg {
 // A record that asks the layers for what the loss is made of.
 nn::PassRecord record_for(const LossConfig& loss);
 
+// What images are said to show.
+struct Targets {
+  Tensor labels;     // [B]
+  Tensor teacher{};  // its logits [B, classes], not learnt through; undefined: there is none
+};
+
 // Of some images' logits and the record of their pass: their share of the mean over `batch` images
 // (0: these are all).
-Tensor training_loss(const Tensor& logits, const Tensor& labels, const nn::PassRecord& record,
+Tensor training_loss(const Tensor& logits, const Targets& targets, const nn::PassRecord& record,
                      const LossConfig& loss, std::int64_t batch = 0);
 
 // How many of [B] are 1.

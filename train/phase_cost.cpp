@@ -7,10 +7,11 @@
 #include "tensor/run.h"
 #include "train/loss.h"
 #include "train/phases/contrastive.h"
-#include "train/phases/finetune.h"
 #include "train/phases/pretrain.h"
 #include "train/phases/prune.h"
+#include "train/phases/supervised.h"
 #include "train/selection.h"
+#include "train/teacher.h"
 
 namespace hg {
 namespace {
@@ -44,8 +45,7 @@ void watch(Tape& tape, const std::vector<nn::Parameter>& trained) {
 
 void walk_supervised(Walk& walk) {
   const PhaseConfig& phase = walk.phase();
-  const auto trained = walk.trained(
-      phase.kind == "finetune" ? finetune_options(walk.config, phase).freeze : phase.freeze);
+  const auto trained = walk.trained(supervised_options(walk.config, phase).freeze);
   const FrozenParts frozen = frozen_parts(walk.model, trained);
   const auto [images, keep] = hollow_images(walk.config.model, walk.selection, walk.images);
   Tape tape;
@@ -58,7 +58,8 @@ void walk_supervised(Walk& walk) {
                             front_output(walk.model, *frozen.front, images, keep), context, keep)
           : walk.model.features(images, context, keep);
   const Tensor ones = Tensor::full({walk.images}, 1, DType::i64);
-  Tensor loss = training_loss(walk.model.classify(features), ones, record, walk.config.loss);
+  const Targets targets{ones, teacher_logits(teacher_of(walk.config).get(), images, keep)};
+  Tensor loss = training_loss(walk.model.classify(features), targets, record, walk.config.loss);
   if (phase.kind == "detect")
     loss = with_box_loss(loss, walk.model.boxes(features),
                          Tensor::hollow_of({DType::f32, {walk.images, 4}}), ones, walk.images);

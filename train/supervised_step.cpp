@@ -26,12 +26,18 @@ Tensor features_of(const GroupStep& step, const StepInput& input, std::int64_t g
   return features_behind(step.model, blocks, front, context, keep);
 }
 
+Targets targets_of(const GroupPlan& plan, const StepInput& input, std::int64_t g) {
+  return {
+      plan.part_of(input.labels, g),
+      teacher_logits(input.teacher, plan.part_of(input.images, g), plan.part_of(input.keep, g))};
+}
+
 GroupPass loss_of(const GroupStep& step, const StepInput& input) {
   const std::int64_t boxes = input.boxes.defined() ? count_boxes(input.has_box) : 0;
   return [&step, &input, boxes](std::int64_t g, const nn::Context& context) {
     const GroupPlan& plan = step.plan;
     const Tensor features = features_of(step, input, g, context);
-    const Tensor loss = training_loss(step.model.classify(features), plan.part_of(input.labels, g),
+    const Tensor loss = training_loss(step.model.classify(features), targets_of(plan, input, g),
                                       *context.record, input.loss, plan.batch);
     if (!input.boxes.defined()) return loss;
     return with_box_loss(loss, step.model.boxes(features), plan.part_of(input.boxes, g),

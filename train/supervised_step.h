@@ -3,6 +3,7 @@
 
 #include "train/config.h"
 #include "train/groups.h"
+#include "train/teacher.h"
 
 namespace hg {
 
@@ -14,6 +15,7 @@ struct StepInput {
   Tensor keep{};                        // [B,k], the patches kept; undefined: all
   Tensor boxes{}, has_box{};            // [B,4], [B]: to be found too; undefined: the class alone
   const FrozenParts* frozen = nullptr;  // none: nothing is
+  const Teacher* teacher = nullptr;     // of [loss]; none: there is none
   // A group's output of what is frozen in front; without it, it is computed.
   std::function<Tensor(const GroupPlan& plan, std::int64_t group)> front{};
 };

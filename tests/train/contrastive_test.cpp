@@ -6,7 +6,6 @@
 #include <cmath>
 #include <thread>
 
-#include "energy/ledger.h"
 #include "tests/train/program.h"
 #include "train/contrastive_loss.h"
 #include "train/safetensors.h"
@@ -83,15 +82,6 @@ Safetensors model_of(const std::string& run) {
 
 std::vector<float> values_of(const Safetensors& file, const std::string& name) {
   return file.tensors.at(name).to_vector<float>();
-}
-
-std::uint64_t flops_of(const std::string& run, const std::string& phase, const std::string& layer,
-                       const std::string& op = "") {
-  std::uint64_t sum = 0;
-  for (const auto& row : energy::parse_ledger_csv(contents_of(run + "/ledger.csv"), "ledger.csv"))
-    if (row.label.phase == phase && row.label.layer == layer && (op.empty() || row.label.op == op))
-      sum += row.flops;
-  return sum;
 }
 
 // Ends the run with a signal once its first epoch is over.

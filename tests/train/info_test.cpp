@@ -144,6 +144,35 @@ kind = "supervised"
   CHECK(table.out.find("phase 1 contrastive: a step of 10 images") != std::string::npos);
 }
 
+TEST_CASE("bench measures a step of the first phase that learns classes, frozen as it is there") {
+  const TempFolder folder;
+  const std::string file = folder / "config.toml";
+  const auto json_of = [&](const char* command, const Arguments& more = {}) {
+    const Outcome done =
+        hgtrain(Arguments{command, file, "--json", "--threads", "1"} + tiny_model() +
+                set({"model.depth=3", "train.batch_size=4"}) + more);
+    INFO(done.err);
+    REQUIRE(done.code == 0);
+    return Json::parse(done.out);
+  };
+  const Arguments once{"--steps", "1"};
+  const std::string pretrain = "[[phase]]\nkind = \"pretrain\"\n";
+  put(file, pretrain + "[[phase]]\nkind = \"finetune\"\n[phase.train]\nbatch_size = 6\n");
+  const Json step = json_of("info")["phases"][1]["flops_per_step"], bench = json_of("bench", once);
+  CHECK(bench["phase"] == "finetune");
+  CHECK(bench["batch_size"] == 6);
+  // the update of what is trained comes on top
+  const double flops = step["forward"].get<double>() + step["backward"].get<double>();
+  CHECK(bench["flops_per_step"].get<double>() > flops);
+  CHECK(bench["flops_per_step"].get<double>() < 1.2 * flops);
+  put(file, "[[phase]]\nkind = \"supervised\"\n[phase.train]\nbatch_size = 6\n");
+  CHECK(bench["flops_per_step"].get<double>() <
+        0.7 * json_of("bench", once)["flops_per_step"].get<double>());
+  put(file, pretrain);
+  check_refused(hgtrain(Arguments{"bench", file} + tiny_model()), 2,
+                {"phase.kind", "learns classes", "\"pretrain\""});
+}
+
 TEST_CASE("info and bench need no data set") {
   CHECK(hgtrain({"info", "cifar10", "--json", "--set", "data.root=/nowhere"}).code == 0);
   const Outcome done = hgtrain(Arguments{"bench", "shapes", "--steps", "2", "--threads", "1",

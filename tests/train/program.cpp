@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "energy/ledger.h"
 #include "train/csv.h"
 
 namespace hg::testing {
@@ -195,6 +196,15 @@ std::vector<std::vector<std::string>> timeless_metrics(const std::string& run) {
         if (header[c] == measured) row[c] = "";
   }
   return rows;
+}
+
+std::uint64_t flops_of(const std::string& run, const std::string& phase, const std::string& layer,
+                       const std::string& op) {
+  std::uint64_t sum = 0;
+  for (const auto& row : energy::parse_ledger_csv(contents_of(run + "/ledger.csv"), "ledger.csv"))
+    if (row.label.phase == phase && row.label.layer == layer && (op.empty() || row.label.op == op))
+      sum += row.flops;
+  return sum;
 }
 
 }  // namespace hg::testing

@@ -69,6 +69,10 @@ std::vector<std::string> files_in(const std::string& folder);  // names, sorted
 void check_refused(const Outcome& outcome, int code, const std::vector<std::string>& parts,
                    const std::string& program = "hgtrain");
 
+// In a run's ledger; of every op of the layer, unless told otherwise.
+std::uint64_t flops_of(const std::string& run, const std::string& phase, const std::string& layer,
+                       const std::string& op = "");
+
 // metrics.csv without the columns that hold times and energies.
 std::vector<std::vector<std::string>> timeless_metrics(const std::string& run);
 

@@ -122,17 +122,21 @@ TEST_CASE("an interrupted run says so and goes on in the middle of its epoch") {
     }
 }
 
-TEST_CASE("on two threads a killed run ends with the same bits, too") {
+TEST_CASE("on two threads a killed run ends with the same bits, too, and so with a teacher") {
   const TempFolder folder;
-  const Arguments two = kLonger + Arguments{"--set", "run.threads=2"};
-  const std::string whole = folder / "whole", run = folder / "run";
-  REQUIRE(hgtrain(tiny_train(whole, two)).code == 0);
-  Child child(tiny_train(run, two));
-  await_rows(child, run, 2);
-  child.signal(SIGKILL);
-  child.wait();
-  REQUIRE(resume(run, two).code == 0);
-  check_same_end(run, whole);
+  const Arguments two = kLonger + set({"run.threads=2"});
+  const std::string first = folder / "first";
+  for (const Arguments& more : {two, two + set({"loss.teacher=" + first, "loss.distill=0.5"})}) {
+    const std::string whole = more.size() == two.size() ? first : folder / "whole",
+                      run = whole + "_killed";
+    REQUIRE(hgtrain(tiny_train(whole, more)).code == 0);
+    Child child(tiny_train(run, more));
+    await_rows(child, run, 2);
+    child.signal(SIGKILL);
+    child.wait();
+    REQUIRE(resume(run, more).code == 0);
+    check_same_end(run, whole);
+  }
 }
 
 TEST_CASE("a run that selects patches ends with the same bits when killed or interrupted") {

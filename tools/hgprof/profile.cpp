@@ -20,7 +20,7 @@ using energy::Ledger;
 using energy::LedgerRow;
 
 struct Result {
-  std::string config;
+  std::string config, phase;
   std::int64_t steps = 0, batch = 0;
   int threads = 0;
   Overhead overhead;
@@ -36,7 +36,8 @@ Result run_steps(const ProfileOptions& options, const Config& config,
                  const energy::Calibration& calibration, energy::Meter& meter) {
   BenchStep step(config);
   for (int warm_up = 0; warm_up < 2; ++warm_up) step();
-  Result result{config.run.name, options.steps, step.batch(), cpu::threads(), {}, {}, {}};
+  Result result{
+      config.run.name, step.phase(), options.steps, step.batch(), cpu::threads(), {}, {}, {}};
   result.overhead = measure_overhead(step, meter, calibration);
   std::optional<TraceFile> trace;
   if (!options.trace.empty()) trace.emplace(options.trace, energy::ChromeTrace::kMostOps);
@@ -81,6 +82,7 @@ Json to_json(const Result& r) {
   for (const LedgerRow& row : l.rows)
     if (row.is_op()) ops.push_back(row_json(row));
   return {{"config", r.config},
+          {"phase", r.phase},
           {"steps", r.steps},
           {"batch_size", r.batch},
           {"threads", r.threads},
@@ -127,13 +129,13 @@ std::string provenance(const Result& r) {
   const Ledger& l = r.ledger;
   const Difference &time = r.overhead.time, &cpu = r.overhead.cpu_time;
   return fmt::format(
-      "{}: {} steps of {} images, {} threads\n"
+      "{}: {}, {} steps of {} images, {} threads\n"
       "energy: {} by {} ({}); shared out by profile \"{}\"\n"
       "ops cover {:.1f} % of the time\n"
       "profiling costs {:+.2f} % of a step's time ({:+.2f} to {:+.2f}), {:+.2f} % of its thread "
       "time "
       "({:+.2f} to {:+.2f}); {} pairs of steps without and with it\n",
-      r.config, r.steps, r.batch, r.threads, energy::to_string(l.kind), l.meter, l.source,
+      r.config, r.phase, r.steps, r.batch, r.threads, energy::to_string(l.kind), l.meter, l.source,
       l.calibration, 100 * r.coverage(), time.percent, time.low, time.high, cpu.percent, cpu.low,
       cpu.high, r.overhead.pairs);
 }

@@ -21,6 +21,7 @@ int bench_command(const BenchOptions& options) {
   const double best = times.front(), median = times[times.size() / 2];
   if (options.json) {
     nlohmann::ordered_json out{{"config", config.run.name},
+                               {"phase", step.phase()},
                                {"batch_size", batch},
                                {"threads", cpu::threads()},
                                {"ms_per_step", best},
@@ -32,9 +33,9 @@ int bench_command(const BenchOptions& options) {
     fmt::print("{}\n", out.dump());
   } else {
     fmt::print(
-        "{}: batch {}, {} threads: {:.1f} ms a step (median {:.1f}), {:.0f} images/s, {:.1f} "
+        "{}: {}, batch {}, {} threads: {:.1f} ms a step (median {:.1f}), {:.0f} images/s, {:.1f} "
         "GF/s, {:.0f} MB\n",
-        config.run.name, batch, cpu::threads(), best, median,
+        config.run.name, step.phase(), batch, cpu::threads(), best, median,
         static_cast<double>(batch) / best * 1e3, static_cast<double>(flops) / best * 1e-6,
         static_cast<double>(peak_rss_bytes()) * 1e-6);
   }

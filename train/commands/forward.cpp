@@ -8,6 +8,7 @@
 #include "train/loss.h"
 #include "train/model.h"
 #include "train/selection.h"
+#include "train/teacher.h"
 #include "train/usage_error.h"
 
 namespace hg {
@@ -102,12 +103,16 @@ NamedTensors outputs_of(const nn::Vit& model, const Input& input, const nn::Cont
   return out;
 }
 
-NamedTensors with_gradients(const nn::Vit& model, const Input& input, const LossConfig& options) {
+NamedTensors with_gradients(const nn::Vit& model, const Input& input, const Config& config) {
+  Targets targets{input.labels};
+  if (const auto teacher = teacher_of(config))
+    targets.teacher =
+        as(teacher->logits(as(input.images, DType::f32), input.keep), input.images.dtype());
   Tape tape;
   for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
-  nn::PassRecord record = record_for(options);
+  nn::PassRecord record = record_for(config.loss);
   NamedTensors out = outputs_of(model, input, {nullptr, &record});
-  const Tensor loss = training_loss(out[0].second, input.labels, record, options);
+  const Tensor loss = training_loss(out[0].second, targets, record, config.loss);
   const Gradients grads = tape.backward(loss);
   out.emplace_back("loss", loss);
   for (const nn::Parameter& p : model.parameters().all())
@@ -140,8 +145,8 @@ int forward_command(const ForwardOptions& options) {
   input.images = as(input.images, precision_of(made));
   for (Tensor* t : {&input.images, &input.keep, &input.labels}) *t = to_device(*t, made.device);
   options.tell_device(config);
-  NamedTensors out = input.labels.defined() ? with_gradients(model, input, config.loss)
-                                            : outputs_of(model, input, {});
+  NamedTensors out =
+      input.labels.defined() ? with_gradients(model, input, config) : outputs_of(model, input, {});
   for (auto& [name, tensor] : out) tensor = as(tensor, DType::f32);
   write_safetensors(options.output, out);
   return 0;

@@ -10,6 +10,7 @@
 #include "train/phase_cost.h"
 #include "train/phases/prune.h"
 #include "train/selection.h"
+#include "train/teacher.h"
 
 namespace hg {
 namespace {
@@ -86,7 +87,8 @@ CostTable count_one_image(const nn::Vit& model, const Config& config,
   nn::PassRecord record = record_for(config.loss);
   const Tensor features = model.features(images, {nullptr, &record}, keep);
   const Tensor one = Tensor::hollow_of({DType::i64, {1}});
-  Tensor loss = training_loss(model.classify(features), one, record, config.loss);
+  const Targets targets{one, teacher_logits(teacher_of(config).get(), images, keep)};
+  Tensor loss = training_loss(model.classify(features), targets, record, config.loss);
   if (detects(config))
     loss =
         with_box_loss(loss, model.boxes(features), Tensor::hollow_of({DType::f32, {1, 4}}), one, 1);

@@ -5,7 +5,6 @@
 #include "tensor/random.h"
 #include "train/phases/contrastive.h"
 #include "train/phases/detect.h"
-#include "train/phases/finetune.h"
 #include "train/phases/pretrain.h"
 #include "train/phases/prune.h"
 #include "train/phases/supervised.h"
@@ -52,13 +51,11 @@ std::int64_t epochs_of(const PhaseConfig& phase) {
 std::unique_ptr<TrainingPhase> make_phase(const PhaseSetting& setting, const Safetensors* before,
                                           bool resumed) {
   const std::string& kind = setting.phase().kind;
-  const SupervisedOptions all{setting.phase().freeze, {}, false};
-  if (kind == "supervised") return std::make_unique<SupervisedPhase>(setting, before, resumed, all);
+  const SupervisedOptions options = supervised_options(setting.config, setting.phase());
+  if (kind == "supervised" || kind == "finetune")
+    return std::make_unique<SupervisedPhase>(setting, before, resumed, options);
   if (kind == "contrastive") return std::make_unique<ContrastivePhase>(setting, before, resumed);
-  if (kind == "detect") return std::make_unique<DetectPhase>(setting, before, resumed, all);
-  if (kind == "finetune")
-    return std::make_unique<SupervisedPhase>(setting, before, resumed,
-                                             finetune_options(setting.config, setting.phase()));
+  if (kind == "detect") return std::make_unique<DetectPhase>(setting, before, resumed, options);
   if (kind == "pretrain") return std::make_unique<PretrainPhase>(setting, before, resumed);
   if (kind == "prune") return std::make_unique<PrunePhase>(setting, before, resumed);
   fail("phase", "no phase is called \"{}\"", kind);
@@ -80,10 +77,6 @@ void check_deterministic(const Config& config, std::size_t index) {
                 "select.prob_decay_rate = 0, so that every batch is filtered");
 }
 
-bool learns_classes(const PhaseConfig& phase) {
-  return phase.kind == "supervised" || phase.kind == "finetune" || phase.kind == "detect";
-}
-
 // Terms of [loss] act on phases that learn classes; a run of others alone would not see them.
 void check_loss_terms(const Config& config) {
   if (std::any_of(config.phases.begin(), config.phases.end(), learns_classes)) return;
@@ -91,7 +84,8 @@ void check_loss_terms(const Config& config) {
   for (const auto& [key, value] : {std::pair{"sparsity", loss.sparsity},
                                    {"gate_budget", loss.gate_budget},
                                    {"mle", loss.mle},
-                                   {"label_smoothing", loss.label_smoothing}})
+                                   {"label_smoothing", loss.label_smoothing},
+                                   {"distill", loss.distill}})
     usage_require(value == 0, fmt::format("loss.{}", key),
                   "expected 0 in a run without a phase that learns classes (supervised, finetune, "
                   "detect), got {}",
@@ -121,9 +115,12 @@ void check_phases(const Config& config) {
 }
 
 void check_phases(const Config& config, const PhaseData& data) {
-  for (std::size_t i = 0; i < config.phases.size(); ++i)
+  const std::unique_ptr<const Teacher> teacher = teacher_of(config);
+  for (std::size_t i = 0; i < config.phases.size(); ++i) {
     if (config.phases[i].kind == "contrastive")
       check_contrastive_data(config.phases[i], i, *data[i]);
+    if (teacher && learns_classes(config.phases[i])) teacher->require_knows(*data[i]->train);
+  }
 }
 
 }  // namespace hg

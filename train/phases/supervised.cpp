@@ -1,5 +1,6 @@
 #include "train/phases/supervised.h"
 
+#include "train/phases/finetune.h"
 #include "train/selection.h"
 #include "train/usage_error.h"
 
@@ -14,9 +15,18 @@ std::int64_t tokens_in(const Config& config, Split split) {
 
 }  // namespace
 
+bool learns_classes(const PhaseConfig& phase) {
+  return phase.kind == "supervised" || phase.kind == "finetune" || phase.kind == "detect";
+}
+
+SupervisedOptions supervised_options(const Config& config, const PhaseConfig& phase) {
+  if (phase.kind == "finetune") return finetune_options(config, phase);
+  return {phase.freeze, {}, false};
+}
+
 SupervisedPhase::SupervisedPhase(const PhaseSetting& s, const Safetensors* before, bool resumed,
                                  const SupervisedOptions& options)
-    : GradientPhase(s, before), loss_(s.config.loss) {
+    : GradientPhase(s, before), loss_(s.config.loss), teacher_(teacher_of(s.config)) {
   take_up(s, before, resumed, options.freeze, options.anew);
   if (!options.cache_features) return;
   const std::string key = fmt::format("phase.{}.cache_features", s.index);
@@ -42,6 +52,7 @@ Tensor SupervisedPhase::cached_front(FeatureCache& cache, const Batch& batch, co
 StepInput SupervisedPhase::input_of(const Batch& batch) const {
   StepInput input{batch.images, batch.labels, loss_, seed_, steps(), batch.keep};
   input.frozen = &frozen_;
+  input.teacher = teacher_.get();
   if (train_cache_)
     input.front = [this, &batch](const GroupPlan& plan, std::int64_t g) {
       return cached_front(*train_cache_, batch, plan, g);

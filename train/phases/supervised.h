@@ -13,6 +13,10 @@ struct SupervisedOptions {
   bool cache_features = false;            // of the frozen front
 };
 
+// Phases of this class: supervised, finetune and detect.
+bool learns_classes(const PhaseConfig& phase);
+SupervisedOptions supervised_options(const Config& config, const PhaseConfig& phase);
+
 class SupervisedPhase : public GradientPhase {
  public:
   SupervisedPhase(const PhaseSetting& setting, const Safetensors* before, bool resumed,
@@ -31,6 +35,7 @@ class SupervisedPhase : public GradientPhase {
   Tensor cached_test_features(const Batch& batch) const;
 
   const LossConfig loss_;
+  const std::unique_ptr<const Teacher> teacher_;
   mutable std::optional<FeatureCache> train_cache_, test_cache_;
 };
 
