@@ -217,6 +217,8 @@ struct QuadraticBackward {
   }
   void add_prior_row(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t r, T largest,
                      P shared, const T* e, const T* g, T* line) const {
+    if (call.prior.in_order())
+      return add_prior_sums(largest, shared, e, g, grad_prior + call.prior.index(b, h, i, 0, r));
     std::fill_n(line, call.s.m, T{0});
     add_prior_sums(largest, shared, e, g, line);
     for (std::int64_t j = 0; j < call.s.m; ++j)

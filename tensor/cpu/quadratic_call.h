@@ -71,6 +71,8 @@ struct PriorTable {
     ids = list.data<std::int64_t>();
     ids_batch = list.rank() == 2 ? list.dim(1) : 0;
   }
+  // Whether a row's priors lie side by side, key after key.
+  bool in_order() const { return !ids && key == 1; }
   std::int64_t position(std::int64_t b, std::int64_t token) const {
     return ids ? ids[b * ids_batch + token] : token;
   }
@@ -108,6 +110,7 @@ struct QuadraticCall {
   PriorTable<T> prior;
   T scale[QuadraticOptions::kMostComponents];  // logit = scale (q.k + bias - |q|^2 / 2)
   bool query_norm;
+  const PriorRow<T>* shared_rows = nullptr;  // of each head and query, see SharedPriors
 
   QuadraticCall(const QuadraticOptions& options, In in)
       : o(options),
@@ -163,9 +166,10 @@ struct QuadraticCall {
   std::int64_t visible(std::int64_t i) const { return o.causal ? std::min(s.m, i + 1) : s.m; }
 
   bool prior_per_query() const { return prior.query != 0; }
-  // Query i's priors into buffer[row()].
+  // Query i's priors, into buffer[row()] unless images share them.
   PriorRow<T> prior_row(std::int64_t b, std::int64_t h, std::int64_t i, T* buffer) const {
     if (!prior.data) return {};
+    if (shared_rows) return shared_rows[h * s.n + i];
     for (std::int64_t r = 0; r < s.components; ++r) {
       const T* const first =
           prior.data + prior.index(b, h, i, 0, r) - prior.position(b, 0) * prior.key;
@@ -186,6 +190,32 @@ struct QuadraticCall {
         n, buffer, [&](auto x) { return ei::pdiv(x, divisor); }, buffer);
     return {buffer, largest, std::find(buffer, buffer + n, T{0}) != buffer + n};
   }
+};
+
+// While it lives, a call whose priors are of pairs and the same in all images has their rows from
+// here, made once instead of once an image.
+template <class T>
+class SharedPriors {
+ public:
+  explicit SharedPriors(QuadraticCall<T>& call)
+      : weights_(is_for(call) ? call.s.heads * call.s.n * call.s.row() : 0) {
+    if (!is_for(call)) return;
+    const std::int64_t n = call.s.n, rows = call.s.heads * n;
+    rows_.resize(static_cast<std::size_t>(rows));
+    parallel_for(rows, row_grain(call.s.row()), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        rows_[static_cast<std::size_t>(i)] =
+            call.prior_row(0, i / n, i % n, weights_ + i * call.s.row());
+    });
+    call.shared_rows = rows_.data();
+  }
+
+ private:
+  static bool is_for(const QuadraticCall<T>& call) {
+    return call.prior_per_query() && !call.prior.ids && !call.prior.query_ids && call.s.batch > 1;
+  }
+  Scratch<T> weights_;
+  CachedVector<PriorRow<T>> rows_;
 };
 
 }  // namespace hg::cpu

@@ -71,7 +71,8 @@ double sum_of_squares(std::span<const T* const> grads, std::int64_t begin, std::
   for (std::int64_t i = begin; i < end; i += stride) {
     T g[stride];
     for (std::int64_t j = 0; j < stride; j += lanes)
-      Eigen::internal::pstoreu(g + j, sum_at<T>(grads, i + j, std::min(lanes, end - i - j)));
+      Eigen::internal::pstoreu(
+          g + j, sum_at<T>(grads, i + j, std::clamp<std::int64_t>(end - i - j, 0, lanes)));
     for (std::int64_t j = 0; j < stride; ++j) part[j] += static_cast<double>(g[j]) * g[j];
   }
   double sum = 0;

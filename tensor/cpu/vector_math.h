@@ -172,18 +172,44 @@ EIGEN_ALWAYS_INLINE P vlog(P x) {
     return ei::plog(x);
 }
 
+// Bits of the first `count` lanes, where packets can be loaded and stored in part.
+template <class P>
+EIGEN_ALWAYS_INLINE auto first_lanes(std::int64_t count) {
+  return static_cast<typename ei::unpacket_traits<P>::mask_t>((1u << count) - 1);
+}
+
+// The first `count` lanes of p, the others holding `padding`.
+template <class T>
+EIGEN_ALWAYS_INLINE Packet<T> padded(Packet<T> p, std::int64_t count, T padding = 0) {
+  using P = Packet<T>;
+  const P taken = ei::pcmp_lt(ei::plset<P>(T{0}), ei::pset1<P>(static_cast<T>(count)));
+  return ei::pselect(taken, p, ei::pset1<P>(padding));
+}
+
+// Reads no more than `count` elements.
 template <class T>
 EIGEN_ALWAYS_INLINE Packet<T> load_padded(const T* x, std::int64_t count, T padding = 0) {
-  T values[kLanes<T>];
-  for (int i = 0; i < kLanes<T>; ++i) values[i] = i < count ? x[i] : padding;
-  return ei::ploadu<Packet<T>>(values);
+  using P = Packet<T>;
+  if constexpr (ei::unpacket_traits<P>::masked_load_available) {
+    const P values = ei::ploadu<P>(x, first_lanes<P>(count));
+    return padding == 0 ? values : padded<T>(values, count, padding);
+  } else {
+    T values[kLanes<T>];
+    for (int i = 0; i < kLanes<T>; ++i) values[i] = i < count ? x[i] : padding;
+    return ei::ploadu<P>(values);
+  }
 }
 
 template <class T>
 EIGEN_ALWAYS_INLINE void store_partly(T* y, std::int64_t count, Packet<T> p) {
-  T values[kLanes<T>];
-  ei::pstoreu(values, p);
-  for (std::int64_t i = 0; i < count; ++i) y[i] = values[i];
+  using P = Packet<T>;
+  if constexpr (ei::unpacket_traits<P>::masked_store_available) {
+    ei::pstoreu(y, p, first_lanes<P>(count));
+  } else {
+    T values[kLanes<T>];
+    ei::pstoreu(values, p);
+    for (std::int64_t i = 0; i < count; ++i) y[i] = values[i];
+  }
 }
 
 // y[i] = f(x[i]...) for i < n, f on packets: map(n, y, f, a, b) runs y = f(a, b). y may be an
@@ -239,9 +265,7 @@ T row_sum(std::int64_t n, F f, const T* x, const In*... more) {
   const auto value = [&](std::int64_t i, std::int64_t count) {
     if (count == kLanes<T>)
       return f(ei::ploadu<Packet<T>>(x + i), ei::ploadu<Packet<T>>(more + i)...);
-    T values[kLanes<T>];
-    ei::pstoreu(values, f(load_padded(x + i, count), load_padded(more + i, count)...));
-    return load_padded(values, count);
+    return padded<T>(f(load_padded(x + i, count), load_padded(more + i, count)...), count);
   };
   return fold(n, T{0}, value, [](auto sum, auto v) { return ei::padd(sum, v); });
 }
@@ -261,8 +285,9 @@ T map_sum(std::int64_t n, T* y, F f, const In*... x) {
       ei::pstoreu(y + i, p);
       return p;
     }
-    store_partly(y + i, count, f(load_padded<T>(x + i, count)...));
-    return load_padded(y + i, count);
+    const Packet<T> p = f(load_padded<T>(x + i, count)...);
+    store_partly(y + i, count, p);
+    return padded<T>(p, count);
   };
   return fold(n, T{0}, value, [](auto sum, auto v) { return ei::padd(sum, v); });
 }

@@ -377,12 +377,13 @@ void QuadraticAttention::cpu(In in, Out out) const {
   const std::int64_t rows = options.responsibilities ? std::max<std::int64_t>(s.n, 1) : 1536;
   const std::int64_t pieces = (s.n + rows - 1) / rows;
   dispatch_float(out[0].dtype(), name(), [&]<class T>() {
-    const cpu::QuadraticForward<T> forward{
+    cpu::QuadraticForward<T> forward{
         cpu::QuadraticCall<T>(options, in), cpu::token_heads<T>(out[0], options.heads),
         out[1].data<T>(), options.responsibilities ? out[2].data<T>() : nullptr,
         options.spread != Spread::none
             ? out[static_cast<std::size_t>(options.spread_output())].data<T>()
             : nullptr};
+    const cpu::SharedPriors<T> shared(forward.call);
     cpu::parallel_for(s.batch * s.heads * pieces, 1, [&](std::int64_t task, std::int64_t) {
       const std::int64_t head = task / pieces, first = task % pieces * rows;
       forward(head / s.heads, head % s.heads, first, std::min(first + rows, s.n));
@@ -475,6 +476,7 @@ void QuadraticAttentionBackward::cpu(In in, Out out) const {
       backward.spread = in[at].data<T>();
       backward.grad_spread = in[at + 1].data<T>();
     }
+    const cpu::SharedPriors<T> shared(backward.call);
     for (int r = 0; r < s.components; ++r) backward.dk[r] = cpu::key_operand<T>(options, out, r);
     if (options.replace_keys) std::fill_n(out[0].data<T>(), out[0].numel(), T{0});
     if (options.replace_keys && options.apart) std::fill_n(out[1].data<T>(), out[1].numel(), T{0});
