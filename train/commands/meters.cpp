@@ -42,13 +42,13 @@ struct Watched {
 
 Watched watch(energy::Meter& meter, double seconds) {
   const std::uint64_t faults = meter.faults();
-  Watched watched{meter.read(), {}, 0};
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  const Reading first = meter.read();
+  Watched watched{first, first, 0};
   do {
-    const auto left = end - std::chrono::steady_clock::now();
+    const std::chrono::duration<double> left(seconds - watched.seconds());
     std::this_thread::sleep_for(std::min<std::chrono::duration<double>>(left, kPause));
     watched.last = meter.read();
-  } while (std::chrono::steady_clock::now() < end);
+  } while (watched.seconds() < seconds);
   watched.faults = meter.faults() - faults;
   return watched;
 }
