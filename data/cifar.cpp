@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "data/memory_dataset.h"
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg {
 namespace {

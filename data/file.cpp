@@ -6,7 +6,7 @@
 #include <cstring>
 #include <memory>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg {
 namespace fs = std::filesystem;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "data/image_files.h"
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg {
 namespace {

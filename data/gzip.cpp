@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "data/gzip.h"
 #include "data/memory_dataset.h"
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg {
 namespace {

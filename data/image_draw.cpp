@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC

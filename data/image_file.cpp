@@ -5,7 +5,7 @@
 #include <cstring>
 #include <memory>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC

@@ -4,7 +4,7 @@
 
 #include "data/image_file.h"
 #include "data/resize.h"
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "tensor/backend.h"
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 #include "tensor/random.h"
 
 namespace hg {

@@ -9,7 +9,7 @@
 #include "data/idx.h"
 #include "data/shapes.h"
 #include "data/tiny_imagenet.h"
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <tuple>
 
+#include "tensor/base/error.h"
 #include "tensor/cpu/parallel.h"
-#include "tensor/error.h"
 #include "tensor/observer.h"
 #include "tensor/run.h"
 

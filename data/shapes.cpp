@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "data/outline.h"
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 #include "tensor/random.h"
 
 namespace hg {

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "data/image_files.h"
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg {
 namespace {

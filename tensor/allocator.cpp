@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 #include "tensor/memory_peak.h"
 
 #if defined(__SANITIZE_ADDRESS__)

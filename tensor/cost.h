@@ -23,7 +23,7 @@
 #include <initializer_list>
 #include <string_view>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg {
 

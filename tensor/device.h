@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg {
 

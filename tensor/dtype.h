@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg {
 

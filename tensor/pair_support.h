@@ -9,7 +9,7 @@
 #include <mutex>
 
 #include "tensor/allocator.h"
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 #include "tensor/tensor.h"
 
 namespace hg {

@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <span>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg {
 

@@ -8,9 +8,9 @@
 #include <new>
 
 #include "autograd/tape.h"
-#include "energy/model_meter.h"
-#include "energy/rapl_powercap.h"
-#include "energy/session.h"
+#include "energy/books/session.h"
+#include "energy/meters/model_meter.h"
+#include "energy/meters/rapl_powercap.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/attention.h"
 #include "tensor/ops/binary.h"

@@ -1,7 +1,7 @@
 // hgprof: where the joules of training go, by layer, op and phase.
 #include "tools/hgprof/commands.h"
 #include "train/commands/cli.h"
-#include "train/config_variants.h"
+#include "train/config/variants.h"
 
 namespace {
 

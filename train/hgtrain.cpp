@@ -1,9 +1,9 @@
 // hgtrain: trains, evaluates and exchanges Vision Transformers.
 #include <algorithm>
 
+#include "tensor/base/usage_error.h"
 #include "train/commands/cli.h"
-#include "train/config_variants.h"
-#include "train/usage_error.h"
+#include "train/config/variants.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg::cuda {
 

@@ -2,9 +2,9 @@
 // which the device ran them.
 #include <doctest/doctest.h>
 
-#include "energy/session.h"
+#include "energy/books/session.h"
 #include "tests/energy/fake_meter.h"
-#include "train/bench_step.h"
+#include "train/phases/bench_step.h"
 
 namespace hg {
 namespace {

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <csignal>
 
+#include "tensor/base/csv.h"
 #include "tensor/observer.h"
 #include "tests/train/temp_folder.h"
 #include "train/commands/commands.h"
-#include "train/csv.h"
-#include "train/run.h"
+#include "train/run/run.h"
 
 namespace hg {
 namespace {

@@ -5,8 +5,8 @@
 #include "tensor/random.h"
 #include "tensor/transfer.h"
 #include "tests/nn/attention_layer.h"
-#include "train/model.h"
-#include "train/supervised_step.h"
+#include "train/step/supervised_step.h"
+#include "train/store/model.h"
 
 namespace hg {
 namespace {

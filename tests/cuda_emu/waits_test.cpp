@@ -5,9 +5,9 @@
 #include "tensor/random.h"
 #include "tensor/transfer.h"
 #include "tests/cuda_emu/queue.h"
-#include "train/flop_counter.h"
-#include "train/optimizer.h"
-#include "train/supervised_step.h"
+#include "train/step/flop_counter.h"
+#include "train/step/optimizer.h"
+#include "train/step/supervised_step.h"
 
 namespace hg {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "data/dataset.h"
 #include "data/file.h"
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 #include "tensor/random.h"
 
 namespace hg::testing {

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "data/image_file.h"
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg {
 namespace {

@@ -1,12 +1,12 @@
 // Rules of the books: every interval's parts sum to it, in whole microjoules, whatever comes.
-#include "energy/attribution.h"
+#include "energy/books/attribution.h"
 
 #include <doctest/doctest.h>
 
 #include <numeric>
 #include <random>
 
-#include "energy/ledger.h"
+#include "energy/books/ledger.h"
 #include "tests/energy/fake_meter.h"
 
 using namespace hg;

@@ -1,12 +1,12 @@
-#include "energy/calibration.h"
+#include "energy/books/calibration.h"
 
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "energy/fit.h"
-#include "tensor/error.h"
+#include "energy/books/fit.h"
+#include "tensor/base/error.h"
 #include "tests/train/temp_folder.h"
 
 using namespace hg;

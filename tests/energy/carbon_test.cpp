@@ -1,4 +1,4 @@
-#include "energy/carbon.h"
+#include "energy/books/carbon.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // The choice between meters: trusted once it moved, explained in any case.
-#include "energy/choice.h"
+#include "energy/meters/choice.h"
 
 #include <doctest/doctest.h>
 

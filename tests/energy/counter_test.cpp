@@ -1,5 +1,5 @@
 // From raw reads to energy: wraps, resets, failures, garbage and gaps, with numbers alone.
-#include "energy/counter.h"
+#include "energy/meters/counter.h"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "energy/meter.h"
+#include "energy/meters/meter.h"
 #include "tensor/backend.h"
 
 namespace hg::testing {

@@ -1,8 +1,8 @@
-#include "energy/ledger.h"
+#include "energy/books/ledger.h"
 
 #include <doctest/doctest.h>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 #include "tests/energy/fake_meter.h"
 #include "tests/train/temp_folder.h"
 

@@ -1,5 +1,5 @@
 // The model: its table, its shares of a socket and what it makes of CPU time and memory.
-#include "energy/model_meter.h"
+#include "energy/meters/model_meter.h"
 
 #include <doctest/doctest.h>
 

@@ -1,12 +1,12 @@
 // NVML through a stand-in library: counter, power alone, not supported, driver gone.
-#include "energy/nvml.h"
+#include "energy/meters/nvml.h"
 
 #include <doctest/doctest.h>
 
 #include <chrono>
 #include <thread>
 
-#include "energy/power_integral.h"
+#include "energy/meters/power_integral.h"
 #include "tests/energy/environment.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // RAPL by perf events, with a stand-in for the kernel: its files and its system calls.
-#include "energy/rapl_perf.h"
+#include "energy/meters/rapl_perf.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // The powercap reader on files that move, vanish, come back and hold anything at all.
-#include "energy/rapl_powercap.h"
+#include "energy/meters/rapl_powercap.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // Which zones of a tree count, for the shapes that machines have.
-#include "energy/powercap_zones.h"
+#include "energy/meters/powercap_zones.h"
 
 #include <doctest/doctest.h>
 

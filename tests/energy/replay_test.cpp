@@ -1,5 +1,5 @@
 // A million reads with a thousand wraps of four zones, for several waveforms of power.
-#include "energy/replay.h"
+#include "energy/meters/replay.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <functional>
 #include <numbers>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 #include "tensor/random.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // Sessions on real threads and a fake meter. Runs under the thread sanitizer too.
-#include "energy/session.h"
+#include "energy/books/session.h"
 
 #include <doctest/doctest.h>
 
@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "energy/trace.h"
-#include "energy/window.h"
+#include "energy/meters/window.h"
+#include "energy/output/trace.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/attention.h"
 #include "tensor/ops/binary.h"

@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "energy/attribution.h"
-#include "energy/fit.h"
+#include "energy/books/attribution.h"
+#include "energy/books/fit.h"
 
 namespace hg::testing {
 

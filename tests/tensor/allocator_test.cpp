@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 #include "tensor/memory_peak.h"
 
 using namespace hg;

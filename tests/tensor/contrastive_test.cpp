@@ -13,7 +13,7 @@
 #include "tensor/label_pairs.h"
 #include "tensor/ops/triplet.h"
 #include "tensor/run.h"
-#include "train/flop_counter.h"
+#include "train/step/flop_counter.h"
 
 namespace hg {
 namespace {

@@ -1,5 +1,5 @@
 // Messages: the op, the fault, and what was really passed.
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // hgprof attention: through the program, and its parts.
 #include <doctest/doctest.h>
 
-#include "energy/choice.h"
+#include "energy/meters/choice.h"
 #include "tests/tools/hgprof_program.h"
 #include "tools/hgprof/attention_case.h"
 

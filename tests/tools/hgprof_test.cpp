@@ -4,8 +4,8 @@
 #include <atomic>
 #include <thread>
 
-#include "energy/calibration.h"
-#include "energy/ledger.h"
+#include "energy/books/calibration.h"
+#include "energy/books/ledger.h"
 #include "tests/energy/environment.h"
 #include "tests/energy/powercap_tree.h"
 #include "tests/tools/hgprof_program.h"

@@ -1,7 +1,8 @@
 // hgprof's pure parts: tables, flame graph, overhead, enlarged samples.
 #include <doctest/doctest.h>
 
-#include "energy/flame.h"
+#include "energy/output/flame.h"
+#include "tensor/base/usage_error.h"
 #include "tensor/op.h"
 #include "tensor/ops/registry.h"
 #include "tensor/run.h"
@@ -11,7 +12,6 @@
 #include "tools/hgprof/page.h"
 #include "tools/hgprof/spread.h"
 #include "tools/hgprof/table.h"
-#include "train/usage_error.h"
 
 using namespace hg;
 using namespace hg::prof;

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "tests/train/program.h"
-#include "train/safetensors.h"
+#include "train/store/safetensors.h"
 
 namespace {
 

@@ -1,10 +1,10 @@
-#include "train/config.h"
+#include "train/config/config.h"
 
 #include <doctest/doctest.h>
 
+#include "tensor/base/usage_error.h"
 #include "tests/train/mutate.h"
 #include "tests/train/temp_folder.h"
-#include "train/usage_error.h"
 
 namespace hg::testing {
 namespace {

@@ -1,10 +1,10 @@
-#include "train/config_variants.h"
+#include "train/config/variants.h"
 
 #include <doctest/doctest.h>
 
+#include "tensor/base/usage_error.h"
 #include "tests/train/temp_folder.h"
-#include "train/config.h"
-#include "train/usage_error.h"
+#include "train/config/config.h"
 
 using namespace hg;
 using namespace hg::testing;

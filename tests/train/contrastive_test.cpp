@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "tests/train/program.h"
-#include "train/contrastive_loss.h"
-#include "train/safetensors.h"
+#include "train/step/contrastive_loss.h"
+#include "train/store/safetensors.h"
 
 namespace {
 

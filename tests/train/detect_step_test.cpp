@@ -8,9 +8,9 @@
 #include "tensor/ops/binary.h"
 #include "tensor/ops/box_loss.h"
 #include "tensor/ops/cross_entropy.h"
-#include "train/evaluate.h"
-#include "train/optimizer.h"
-#include "train/supervised_step.h"
+#include "train/eval/evaluate.h"
+#include "train/step/optimizer.h"
+#include "train/step/supervised_step.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include "data/image_file.h"
 #include "tensor/random.h"
 #include "tests/train/program.h"
-#include "train/safetensors.h"
+#include "train/store/safetensors.h"
 
 namespace {
 

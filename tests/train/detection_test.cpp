@@ -1,8 +1,8 @@
-#include "train/detection.h"
+#include "train/eval/detection.h"
 
 #include <doctest/doctest.h>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg {
 

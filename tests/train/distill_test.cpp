@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tests/train/program.h"
-#include "train/safetensors.h"
+#include "train/store/safetensors.h"
 
 namespace {
 

@@ -1,12 +1,12 @@
-#include "train/emissions.h"
+#include "train/store/emissions.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <map>
 
+#include "tensor/base/usage_error.h"
 #include "tests/train/temp_folder.h"
-#include "train/usage_error.h"
 
 namespace {
 

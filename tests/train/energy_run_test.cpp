@@ -8,13 +8,13 @@
 #include <map>
 #include <thread>
 
-#include "energy/ledger.h"
+#include "energy/books/ledger.h"
+#include "tensor/base/csv.h"
 #include "tests/energy/environment.h"
 #include "tests/train/moving_tree.h"
 #include "tests/train/program.h"
-#include "train/csv.h"
-#include "train/emissions.h"
-#include "train/safetensors.h"
+#include "train/store/emissions.h"
+#include "train/store/safetensors.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "train/files.h"
+#include "tensor/base/files.h"
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
@@ -7,9 +7,9 @@
 #include <csignal>
 #include <filesystem>
 
+#include "tensor/base/csv.h"
+#include "tensor/base/usage_error.h"
 #include "tests/train/temp_folder.h"
-#include "train/csv.h"
-#include "train/usage_error.h"
 
 namespace hg::testing {
 namespace {

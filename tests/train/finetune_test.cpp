@@ -1,9 +1,9 @@
 // Phases pretrain and finetune, freeze and run.init_from, as users run them.
 #include <doctest/doctest.h>
 
+#include "tensor/base/csv.h"
 #include "tests/train/program.h"
-#include "train/csv.h"
-#include "train/safetensors.h"
+#include "train/store/safetensors.h"
 
 namespace {
 

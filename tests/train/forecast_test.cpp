@@ -1,10 +1,10 @@
-#include "train/forecast.h"
+#include "train/store/forecast.h"
 
 #include <doctest/doctest.h>
 
 #include <vector>
 
-#include "train/text.h"
+#include "tensor/base/text.h"
 
 using namespace hg;
 

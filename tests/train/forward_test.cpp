@@ -8,7 +8,7 @@
 #include "nn/vit.h"
 #include "tensor/ops/cross_entropy.h"
 #include "tests/train/program.h"
-#include "train/safetensors.h"
+#include "train/store/safetensors.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // Frozen parts of a model: where they end, what a step on the rest computes and keeps.
-#include "train/frozen.h"
+#include "train/step/frozen.h"
 
 #include <doctest/doctest.h>
 
@@ -7,12 +7,12 @@
 #include <map>
 
 #include "tensor/allocator.h"
+#include "tensor/base/usage_error.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/observer.h"
-#include "train/model.h"
-#include "train/optimizer.h"
-#include "train/supervised_step.h"
-#include "train/usage_error.h"
+#include "train/step/optimizer.h"
+#include "train/step/supervised_step.h"
+#include "train/store/model.h"
 
 namespace {
 

@@ -4,11 +4,11 @@
 
 #include "tensor/cpu/parallel.h"
 #include "tests/train/program.h"
-#include "train/config.h"
-#include "train/model.h"
-#include "train/optimizer.h"
-#include "train/supervised_step.h"
-#include "train/weight_spread.h"
+#include "train/config/config.h"
+#include "train/eval/weight_spread.h"
+#include "train/step/optimizer.h"
+#include "train/step/supervised_step.h"
+#include "train/store/model.h"
 
 namespace {
 

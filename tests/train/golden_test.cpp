@@ -9,9 +9,9 @@
 #include "tensor/cuda/device.h"
 #include "tensor/ops/cross_entropy.h"
 #include "tensor/transfer.h"
-#include "train/model.h"
-#include "train/optimizer.h"
-#include "train/supervised_step.h"
+#include "train/step/optimizer.h"
+#include "train/step/supervised_step.h"
+#include "train/store/model.h"
 
 namespace {
 

@@ -1,15 +1,15 @@
 // Steps in groups: a loss taken in two passes, frozen parameters, heads beside the model.
-#include "train/groups.h"
+#include "train/step/groups.h"
 
 #include <doctest/doctest.h>
 
 #include "autograd/tape.h"
+#include "tensor/base/usage_error.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/cross_entropy.h"
-#include "train/loss.h"
-#include "train/model.h"
-#include "train/supervised_step.h"
-#include "train/usage_error.h"
+#include "train/step/loss.h"
+#include "train/step/supervised_step.h"
+#include "train/store/model.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // What a step minimises, against PyTorch's figures (f64: kl_div of log_softmax with log_target,
 // batchmean; cross_entropy).
-#include "train/loss.h"
+#include "train/step/loss.h"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
-#include "train/metrics.h"
+#include "train/eval/metrics.h"
 
 #include <doctest/doctest.h>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 #include "tensor/random.h"
 
 namespace hg::testing {

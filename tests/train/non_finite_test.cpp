@@ -5,8 +5,8 @@
 
 #include "nn/vit.h"
 #include "tests/train/program.h"
-#include "train/optimizer.h"
-#include "train/safetensors.h"
+#include "train/step/optimizer.h"
+#include "train/store/safetensors.h"
 
 namespace {
 

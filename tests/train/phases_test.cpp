@@ -8,7 +8,7 @@
 
 #include "tensor/random.h"
 #include "tests/train/program.h"
-#include "train/safetensors.h"
+#include "train/store/safetensors.h"
 
 namespace {
 

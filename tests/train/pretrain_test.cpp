@@ -6,7 +6,7 @@
 #include <map>
 
 #include "data/open.h"
-#include "train/groups.h"
+#include "train/step/groups.h"
 
 namespace {
 

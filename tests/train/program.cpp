@@ -9,8 +9,8 @@
 
 #include <algorithm>
 
-#include "energy/ledger.h"
-#include "train/csv.h"
+#include "energy/books/ledger.h"
+#include "tensor/base/csv.h"
 
 namespace hg::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/progress.h"
+#include "train/run/progress.h"
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -7,9 +7,9 @@
 
 #include <cmath>
 
+#include "tensor/base/text.h"
 #include "tests/train/temp_folder.h"
-#include "train/signals.h"
-#include "train/text.h"
+#include "train/run/signals.h"
 
 namespace hg::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/safetensors.h"
+#include "train/store/safetensors.h"
 
 #include <doctest/doctest.h>
 
@@ -6,10 +6,10 @@
 #include <cstring>
 #include <limits>
 
+#include "tensor/base/usage_error.h"
 #include "tensor/ops/permute.h"
 #include "tests/train/mutate.h"
 #include "tests/train/temp_folder.h"
-#include "train/usage_error.h"
 
 namespace hg::testing {
 namespace {

@@ -1,8 +1,8 @@
-#include "train/schedule.h"
+#include "train/step/schedule.h"
 
 #include <doctest/doctest.h>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg::testing {
 namespace {

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/train/program.h"
-#include "train/safetensors.h"
+#include "train/store/safetensors.h"
 
 namespace {
 

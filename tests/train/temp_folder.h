@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg::testing {
 

@@ -3,13 +3,13 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "energy/choice.h"
+#include "energy/meters/choice.h"
+#include "tensor/base/usage_error.h"
 #include "tensor/cpu/parallel.h"
 #include "tools/hgprof/attention_case.h"
 #include "tools/hgprof/commands.h"
-#include "train/config_variants.h"
-#include "train/model.h"
-#include "train/usage_error.h"
+#include "train/config/variants.h"
+#include "train/store/model.h"
 
 namespace hg::prof {
 namespace {

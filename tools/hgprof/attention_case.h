@@ -2,7 +2,7 @@
 // projections (METHODS.md, section 2).
 #pragma once
 
-#include "energy/session.h"
+#include "energy/books/session.h"
 #include "nn/attention/attention.h"
 
 namespace hg::prof {

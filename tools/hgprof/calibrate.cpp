@@ -5,10 +5,12 @@
 #include <chrono>
 #include <thread>
 
-#include "energy/choice.h"
-#include "energy/cpu_info.h"
-#include "energy/fit.h"
-#include "energy/window.h"
+#include "energy/books/fit.h"
+#include "energy/meters/choice.h"
+#include "energy/meters/cpu_info.h"
+#include "energy/meters/window.h"
+#include "tensor/base/files.h"
+#include "tensor/base/usage_error.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/observer.h"
 #include "tensor/ops/attention.h"
@@ -19,8 +21,6 @@
 #include "tensor/ops/softmax.h"
 #include "tensor/ops/unary.h"
 #include "tools/hgprof/commands.h"
-#include "train/files.h"
-#include "train/usage_error.h"
 
 namespace hg::prof {
 namespace {

@@ -3,10 +3,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "energy/labels.h"
+#include "energy/books/labels.h"
+#include "tensor/base/files.h"
+#include "tensor/base/usage_error.h"
 #include "tools/hgprof/commands.h"
-#include "train/files.h"
-#include "train/usage_error.h"
 
 namespace hg::prof {
 namespace {

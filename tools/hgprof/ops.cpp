@@ -1,8 +1,9 @@
 // hgprof ops: each registered op alone, on inputs of a layer's size.
 #include <nlohmann/json.hpp>
 
-#include "energy/choice.h"
-#include "energy/window.h"
+#include "energy/meters/choice.h"
+#include "energy/meters/window.h"
+#include "tensor/base/usage_error.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/op.h"
 #include "tensor/ops/registry.h"
@@ -10,7 +11,6 @@
 #include "tools/hgprof/commands.h"
 #include "tools/hgprof/enlarge.h"
 #include "tools/hgprof/spread.h"
-#include "train/usage_error.h"
 
 namespace hg::prof {
 namespace {

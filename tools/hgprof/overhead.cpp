@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "energy/window.h"
+#include "energy/meters/window.h"
 #include "tensor/backend.h"
 
 namespace hg::prof {

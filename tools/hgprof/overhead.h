@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "energy/session.h"
-#include "train/bench_step.h"
+#include "energy/books/session.h"
+#include "train/phases/bench_step.h"
 
 namespace hg::prof {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "energy/flame.h"
+#include "energy/output/flame.h"
 
 namespace hg::prof {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "energy/ledger.h"
+#include "energy/books/ledger.h"
 
 namespace hg::prof {
 

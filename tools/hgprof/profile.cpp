@@ -2,15 +2,15 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "energy/choice.h"
+#include "energy/meters/choice.h"
+#include "tensor/base/files.h"
 #include "tensor/cpu/parallel.h"
 #include "tools/hgprof/commands.h"
 #include "tools/hgprof/overhead.h"
 #include "tools/hgprof/page.h"
 #include "tools/hgprof/table.h"
-#include "train/energy_profile.h"
-#include "train/files.h"
-#include "train/trace_file.h"
+#include "train/run/energy_profile.h"
+#include "train/run/trace_file.h"
 
 namespace hg::prof {
 namespace {

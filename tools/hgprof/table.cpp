@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "train/usage_error.h"
+#include "tensor/base/usage_error.h"
 
 namespace hg::prof {
 namespace {

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "energy/ledger.h"
+#include "energy/books/ledger.h"
 
 namespace hg::prof {
 

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tensor/base/peak_rss.h"
 #include "tensor/cpu/parallel.h"
-#include "train/bench_step.h"
 #include "train/commands/commands.h"
-#include "train/peak_rss.h"
+#include "train/phases/bench_step.h"
 
 namespace hg {
 int bench_command(const BenchOptions& options) {

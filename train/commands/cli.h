@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "tensor/base/usage_error.h"
 #include "train/commands/commands.h"
-#include "train/usage_error.h"
 
 namespace hg {
 

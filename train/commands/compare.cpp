@@ -2,18 +2,18 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "energy/choice.h"
-#include "energy/window.h"
+#include "energy/meters/choice.h"
+#include "energy/meters/window.h"
+#include "tensor/base/files.h"
+#include "tensor/base/text.h"
+#include "tensor/base/usage_error.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/memory_peak.h"
-#include "train/bench_step.h"
 #include "train/commands/commands.h"
-#include "train/config_variants.h"
-#include "train/files.h"
-#include "train/run.h"
+#include "train/config/variants.h"
+#include "train/phases/bench_step.h"
+#include "train/run/run.h"
 #include "train/statistics/sample.h"
-#include "train/text.h"
-#include "train/usage_error.h"
 
 namespace hg {
 namespace {

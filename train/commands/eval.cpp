@@ -2,11 +2,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "train/checkpoint.h"
+#include "tensor/base/usage_error.h"
 #include "train/commands/commands.h"
-#include "train/evaluate.h"
-#include "train/open_data.h"
-#include "train/usage_error.h"
+#include "train/eval/evaluate.h"
+#include "train/step/open_data.h"
+#include "train/store/checkpoint.h"
 
 namespace hg {
 namespace {

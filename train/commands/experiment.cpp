@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
+#include "tensor/base/files.h"
 #include "train/commands/commands.h"
 #include "train/experiment/folder.h"
 #include "train/experiment/results.h"
-#include "train/files.h"
-#include "train/run.h"
+#include "train/run/run.h"
 
 namespace hg {
 namespace {

@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "autograd/tape.h"
+#include "tensor/base/usage_error.h"
 #include "tensor/transfer.h"
 #include "train/commands/commands.h"
-#include "train/loss.h"
-#include "train/model.h"
-#include "train/selection.h"
-#include "train/teacher.h"
-#include "train/usage_error.h"
+#include "train/config/selection.h"
+#include "train/step/loss.h"
+#include "train/step/teacher.h"
+#include "train/store/model.h"
 
 namespace hg {
 namespace {

@@ -3,14 +3,14 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/tape.h"
-#include "energy/labels.h"
+#include "energy/books/labels.h"
 #include "tensor/run.h"
 #include "train/commands/commands.h"
-#include "train/loss.h"
-#include "train/phase_cost.h"
+#include "train/config/selection.h"
+#include "train/phases/phase_cost.h"
 #include "train/phases/prune.h"
-#include "train/selection.h"
-#include "train/teacher.h"
+#include "train/step/loss.h"
+#include "train/step/teacher.h"
 
 namespace hg {
 namespace {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "energy/choice.h"
+#include "energy/meters/choice.h"
 #include "train/commands/commands.h"
 
 namespace hg {

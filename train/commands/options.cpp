@@ -1,8 +1,8 @@
+#include "tensor/base/usage_error.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/cuda/device.h"
 #include "train/commands/commands.h"
-#include "train/model.h"
-#include "train/usage_error.h"
+#include "train/store/model.h"
 
 namespace hg {
 std::vector<std::string> ModelOptions::all_settings() const {

@@ -5,14 +5,14 @@
 
 #include "data/image_draw.h"
 #include "data/image_file.h"
+#include "tensor/base/files.h"
+#include "tensor/base/usage_error.h"
 #include "tensor/ops/softmax.h"
 #include "tensor/transfer.h"
-#include "train/checkpoint.h"
 #include "train/commands/commands.h"
-#include "train/evaluate.h"
-#include "train/files.h"
-#include "train/selection.h"
-#include "train/usage_error.h"
+#include "train/config/selection.h"
+#include "train/eval/evaluate.h"
+#include "train/store/checkpoint.h"
 
 namespace hg {
 namespace {

@@ -1,12 +1,12 @@
 // hgtrain train: a run folder with configuration, metrics, energy, checkpoint and summary.
 #include <filesystem>
 
+#include "tensor/base/files.h"
+#include "tensor/base/text.h"
+#include "tensor/base/usage_error.h"
 #include "train/commands/commands.h"
-#include "train/files.h"
-#include "train/run.h"
-#include "train/selection.h"
-#include "train/text.h"
-#include "train/usage_error.h"
+#include "train/config/selection.h"
+#include "train/run/run.h"
 
 namespace hg {
 namespace {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <set>
 
-#include "train/text.h"
+#include "tensor/base/text.h"
 
 namespace hg::experiment {
 namespace {

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "train/files.h"
-#include "train/usage_error.h"
+#include "tensor/base/files.h"
+#include "tensor/base/usage_error.h"
 
 namespace hg::experiment {
 namespace {

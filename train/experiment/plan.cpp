@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "train/text.h"
-#include "train/usage_error.h"
+#include "tensor/base/text.h"
+#include "tensor/base/usage_error.h"
 
 namespace hg::experiment {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "train/config.h"
+#include "train/config/config.h"
 
 namespace hg::experiment {
 

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "energy/cpu_info.h"
+#include "energy/meters/cpu_info.h"
 #include "train/experiment/results.h"
 
 namespace hg::experiment {

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <set>
 
-#include "energy/flame.h"
+#include "energy/output/flame.h"
+#include "tensor/base/text.h"
 #include "train/experiment/results.h"
 #include "train/report/chart.h"
 #include "train/report/html.h"
-#include "train/text.h"
 
 namespace hg::experiment {
 namespace {

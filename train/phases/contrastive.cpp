@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "autograd/tape.h"
+#include "tensor/base/usage_error.h"
 #include "tensor/label_pairs.h"
-#include "train/non_finite.h"
-#include "train/usage_error.h"
+#include "train/step/non_finite.h"
 
 namespace hg {
 namespace {

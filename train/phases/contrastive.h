@@ -4,8 +4,8 @@
 #pragma once
 
 #include "nn/projector.h"
-#include "train/contrastive_loss.h"
 #include "train/phases/gradient_phase.h"
+#include "train/step/contrastive_loss.h"
 
 namespace hg {
 

@@ -2,10 +2,10 @@
 // loaders, schedule and optimizer. A kind of phase says what a batch teaches, and how it is judged.
 #pragma once
 
-#include "train/groups.h"
-#include "train/optimizer.h"
 #include "train/phases/phase.h"
-#include "train/schedule.h"
+#include "train/step/groups.h"
+#include "train/step/optimizer.h"
+#include "train/step/schedule.h"
 
 namespace hg {
 

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
+#include "tensor/base/usage_error.h"
 #include "tensor/random.h"
+#include "train/config/selection.h"
 #include "train/phases/contrastive.h"
 #include "train/phases/detect.h"
 #include "train/phases/pretrain.h"
 #include "train/phases/prune.h"
 #include "train/phases/supervised.h"
-#include "train/selection.h"
-#include "train/usage_error.h"
 
 namespace hg {
 

@@ -7,10 +7,10 @@
 #include <memory>
 #include <optional>
 
-#include "train/checkpoint.h"
-#include "train/evaluate.h"
-#include "train/open_data.h"
-#include "train/weight_spread.h"
+#include "train/eval/evaluate.h"
+#include "train/eval/weight_spread.h"
+#include "train/step/open_data.h"
+#include "train/store/checkpoint.h"
 
 namespace hg {
 

@@ -4,7 +4,7 @@
 
 #include "tensor/observer.h"
 #include "tensor/transfer.h"
-#include "train/non_finite.h"
+#include "train/step/non_finite.h"
 
 namespace hg {
 namespace {

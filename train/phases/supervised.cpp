@@ -1,8 +1,8 @@
 #include "train/phases/supervised.h"
 
+#include "tensor/base/usage_error.h"
+#include "train/config/selection.h"
 #include "train/phases/finetune.h"
-#include "train/selection.h"
-#include "train/usage_error.h"
 
 namespace hg {
 namespace {

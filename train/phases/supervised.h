@@ -2,9 +2,9 @@
 // images.
 #pragma once
 
-#include "train/frozen.h"
 #include "train/phases/gradient_phase.h"
-#include "train/supervised_step.h"
+#include "train/step/frozen.h"
+#include "train/step/supervised_step.h"
 
 namespace hg {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "energy/flame.h"
+#include "energy/output/flame.h"
 
 namespace hg::report {
 namespace {

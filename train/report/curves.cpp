@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "tensor/base/text.h"
 #include "train/report/chart.h"
 #include "train/report/html.h"
 #include "train/report/sections.h"
-#include "train/text.h"
 
 namespace hg::report {
 namespace {

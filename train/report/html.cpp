@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "energy/flame.h"
+#include "energy/output/flame.h"
+#include "tensor/base/text.h"
 #include "train/report/style.h"
-#include "train/text.h"
 
 namespace hg::report {
 

@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "energy/flame.h"
-#include "train/files.h"
+#include "energy/output/flame.h"
+#include "tensor/base/files.h"
 #include "train/report/html.h"
 #include "train/report/sections.h"
 #include "train/report/style.h"

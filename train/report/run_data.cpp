@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "train/csv.h"
-#include "train/files.h"
-#include "train/usage_error.h"
+#include "tensor/base/csv.h"
+#include "tensor/base/files.h"
+#include "tensor/base/usage_error.h"
 
 namespace hg::report {
 namespace {

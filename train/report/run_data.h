@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "energy/ledger.h"
+#include "energy/books/ledger.h"
 
 namespace hg::report {
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "energy/flame.h"
-#include "train/progress.h"
+#include "energy/output/flame.h"
+#include "tensor/base/text.h"
 #include "train/report/chart.h"
 #include "train/report/html.h"
-#include "train/text.h"
+#include "train/run/progress.h"
 
 namespace hg::report {
 namespace {

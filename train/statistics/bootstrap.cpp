@@ -4,7 +4,7 @@
 #include <boost/math/distributions/normal.hpp>
 #include <cmath>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 #include "tensor/random.h"
 
 namespace hg::statistics {

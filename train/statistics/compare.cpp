@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 #include "train/statistics/effect.h"
 
 namespace hg::statistics {

@@ -6,7 +6,7 @@
 #include <numbers>
 #include <numeric>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg::statistics {
 namespace {

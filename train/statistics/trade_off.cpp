@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg::statistics {
 namespace {

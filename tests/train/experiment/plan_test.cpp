@@ -4,9 +4,9 @@
 
 #include <set>
 
+#include "tensor/base/usage_error.h"
 #include "tests/train/temp_folder.h"
 #include "train/experiment/folder.h"
-#include "train/usage_error.h"
 
 namespace hg::experiment {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 #include "tensor/random.h"
 #include "tests/train/statistics/samples.h"
 

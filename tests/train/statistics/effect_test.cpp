@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 #include "tests/train/statistics/samples.h"
 #include "train/statistics/hypothesis.h"
 

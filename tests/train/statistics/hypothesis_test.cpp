@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 #include "tests/train/statistics/samples.h"
 
 namespace hg::statistics {

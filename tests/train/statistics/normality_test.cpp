@@ -7,7 +7,7 @@
 #include <functional>
 #include <limits>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg::statistics {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tensor/error.h"
+#include "tensor/base/error.h"
 
 namespace hg::statistics {
 namespace {

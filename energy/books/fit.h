@@ -1,0 +1,24 @@
+// Fits an energy profile's coefficients to microbenchmarks: energy = coefficients . features, none
+// of them negative.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "energy/books/calibration.h"
+
+namespace hg::energy {
+
+// One microbenchmark, the mean of its trials.
+struct BenchPoint {
+  std::string name;
+  Features features{};
+  double energy_uj = 0;
+};
+
+// Least squares of the relative error (each benchmark has its own deviation from the model, in
+// proportion to its energy), the best of all subsets of coefficients that stay positive. Throws if
+// the points cannot tell the coefficients apart or don't follow the model at all.
+DomainModel fit(std::span<const BenchPoint> points, const std::string& what);
+
+}  // namespace hg::energy

@@ -1,0 +1,33 @@
+#include "energy/books/labels.h"
+
+namespace hg::energy {
+
+std::string_view forward_name(std::string_view op) {
+  constexpr std::string_view kBackward = "_backward";
+  if (op.ends_with(kBackward)) op.remove_suffix(kBackward.size());
+  return op;
+}
+
+std::string_view row_op(const ScopePath& scope, std::string_view op, std::string_view part) {
+  if (!scope.op.empty()) return scope.op;
+  return part.empty() ? forward_name(op) : part;
+}
+
+RowTable::RowTable() {
+  find_or_add({"unattributed", "", "unattributed"});
+  find_or_add({"profiler", "", "profiler"});
+}
+
+RowId RowTable::find_or_add(const RowLabel& label) {
+  const std::lock_guard lock(mutex_);
+  const auto [found, fresh] = ids_.try_emplace(label, static_cast<RowId>(labels_.size()));
+  if (fresh) labels_.push_back(label);
+  return found->second;
+}
+
+RowLabel RowTable::label(RowId row) const {
+  const std::lock_guard lock(mutex_);
+  return labels_[row];
+}
+
+}  // namespace hg::energy

@@ -1,0 +1,42 @@
+// Names of a profile's rows: phase, layer and op. A leaf scope (a linear, a norm) is one row; any
+// other op is a row by its own name, a fused one a row for each of its parts; a gradient goes by
+// the name of its forward op.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "energy/books/attribution.h"
+#include "tensor/observer.h"
+
+namespace hg::energy {
+
+struct RowLabel {
+  std::string phase, layer, op;
+  auto operator<=>(const RowLabel&) const = default;
+};
+
+// "softmax_backward" -> "softmax"
+std::string_view forward_name(std::string_view op);
+
+// The op column of a call; `part` is "" for the whole op.
+std::string_view row_op(const ScopePath& scope, std::string_view op, std::string_view part);
+
+// Rows by label, in order of first appearance, after the two that are no op's. Any thread may ask.
+class RowTable {
+ public:
+  RowTable();
+  RowId find_or_add(const RowLabel& label);
+  RowLabel label(RowId row) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<RowLabel, RowId> ids_;
+  std::deque<RowLabel> labels_;
+};
+
+}  // namespace hg::energy

@@ -1,0 +1,62 @@
+// The books of a run: a row per phase, layer and op, two more for what is no op's (`unattributed`)
+// and for the profiler itself. The rows sum to the meter's total exactly, in every domain.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "energy/books/attribution.h"
+#include "energy/books/labels.h"
+
+namespace hg::energy {
+
+struct LedgerRow {
+  RowLabel label;
+  std::uint64_t calls = 0;
+  double seconds = 0;  // thread time over worker threads
+  std::uint64_t flops = 0, flops_mm = 0, bytes = 0;
+  std::int64_t energy_uj = 0, static_uj = 0;
+  Kind kind = Kind::unavailable;
+  std::int64_t low_uj = 0, high_uj = 0;  // 95 %
+  std::array<std::int64_t, kDomains> domain_uj{};
+
+  bool is_op() const { return label.phase != "unattributed" && label.phase != "profiler"; }
+};
+
+struct Ledger {
+  std::vector<LedgerRow> rows;  // unattributed, profiler, then ops in order of first appearance
+  std::int64_t energy_uj = 0, low_uj = 0, high_uj = 0;  // of the meter
+  std::array<std::optional<std::int64_t>, kDomains> domain_uj;
+  double seconds = 0;             // wall time
+  Kind kind = Kind::unavailable;  // of the total; rows of a measured total are apportioned
+  std::string meter, source, calibration;
+
+  double covered_seconds() const;  // by ops
+  std::uint64_t flops() const;
+  std::uint64_t flops_mm() const;
+};
+
+struct Provenance {
+  Kind kind;
+  std::string meter, source, calibration;
+};
+Ledger make_ledger(const Attribution& attribution, const RowTable& rows,
+                   const Provenance& provenance);
+
+// Throws unless the rows sum to the total, in each domain and over all.
+void check(const Ledger& ledger);
+
+// ledger.csv, its columns as fixed for users' scripts.
+std::string ledger_csv(const std::vector<LedgerRow>& rows);
+// Throws Error, naming source and line, if it is no such file.
+std::vector<LedgerRow> parse_ledger_csv(std::string_view text, const std::string& source);
+
+// Adds the rows of another ledger (an earlier part of the run) label by label.
+void add_rows(std::vector<LedgerRow>& to, const std::vector<LedgerRow>& from);
+
+// Adds an earlier part of the run to the books of a later one. Domains that only one of them knows
+// are kept; the kind is the worse of the two, and the source says where they differ.
+void add_earlier(Ledger& later, const Ledger& earlier);
+
+}  // namespace hg::energy

@@ -1,0 +1,129 @@
+// Sees every op call through run() and notes when it ran, on how many threads and what it cost.
+// Each thread writes into a ring of its own, without locks; one reader at a time empties them.
+// Calls on a GPU are in a ring of theirs, with the times at which the device ran them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "energy/books/attribution.h"
+#include "energy/books/labels.h"
+#include "tensor/cuda/device.h"
+#include "tensor/observer.h"
+
+namespace hg::energy {
+
+class ThreadLog;
+
+class Profiler final : public Observer {
+ public:
+  // on_full is called on a thread whose ring is full; it has to drain(). A call on a GPU counts as
+  // work of so many threads.
+  Profiler(RowTable& rows, const PartTimes& times, std::function<void()> on_full,
+           int device_width = 1);
+  ~Profiler() override;
+
+  void op_begin(const OpCall& call) override;
+  void op_end(const OpCall& call) override;
+
+  // Work that is no op (loading data): a row of its own, zero cost. The label's row is looked up
+  // once, by row().
+  RowId row(Phase phase, std::string_view layer, std::string_view op);
+  void note(RowId row, std::int64_t start_ns, std::int64_t end_ns);
+
+  // visit(thread, activity) for every finished call, each thread's in order. Returns the start of
+  // the earliest call that was still running before: all that began earlier has been visited. One
+  // caller at a time.
+  template <class Visit>
+  std::int64_t drain(Visit&& visit);
+
+  // Waits until the GPU has run what was launched, and notes it. While no op runs.
+  void settle_device();
+
+  std::uint64_t calls() const;  // noted so far
+
+ private:
+  // Where the calls of one op in one place are booked; rows are looked up once a thread.
+  struct Site {
+    const ScopePath* scope = nullptr;
+    const char* op = nullptr;
+    Phase phase{};
+    std::uint32_t parts = 1;  // rows of one call
+    std::array<RowId, 8> rows{};
+  };
+  friend class ThreadLog;
+
+  // A call on a GPU, launched and not known yet to be done.
+  struct Launched {
+    Site site;
+    CostParts parts;
+    std::int64_t launch_ns;
+  };
+  void launch_begins();
+  void launch_ends(const OpCall& call);
+  void note_launched(bool wait);
+
+  ThreadLog& log();
+  ThreadLog& adopt_log();
+  Site& site_of(ThreadLog& log, const OpCall& call, const CostParts& parts);
+  void note_parts(ThreadLog& log, const Site& site, const CostParts& parts, Activity whole);
+  void push(ThreadLog& log, const Activity& activity);
+
+  RowTable& rows_;
+  const PartTimes times_;
+  const std::function<void()> on_full_;
+  const std::uint64_t id_;  // never reused, so a thread knows whether its log is of this profiler
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<ThreadLog>> logs_;
+
+  const std::uint32_t device_width_;
+  std::mutex device_mutex_;  // of all below
+  std::unique_ptr<cuda::SpanTimer> timer_;
+  std::shared_ptr<ThreadLog> device_log_;
+  std::deque<Launched> launched_;
+  std::int64_t launch_ns_ = 0;
+};
+
+// One producer (the thread), one consumer (who drains).
+class ThreadLog {
+ public:
+  static constexpr std::size_t kCapacity = std::size_t{1} << 15, kSites = 1 << 12;
+
+  std::atomic<std::uint64_t> head{0}, tail{0};
+  std::atomic<std::int64_t> running_since{0};  // 0: no op is running
+  std::atomic<bool> abandoned{false};          // its thread has ended
+  std::unique_ptr<Activity[]> ring{new Activity[kCapacity]};
+  std::unique_ptr<Profiler::Site[]> sites{new Profiler::Site[kSites]};
+};
+
+template <class Visit>
+std::int64_t Profiler::drain(Visit&& visit) {
+  std::size_t count;
+  {
+    const std::lock_guard lock(mutex_);
+    count = logs_.size();
+  }
+  std::int64_t earliest = INT64_MAX;
+  for (std::size_t thread = 0; thread < count; ++thread) {
+    std::shared_ptr<ThreadLog> log;
+    {
+      const std::lock_guard lock(mutex_);
+      log = logs_[thread];
+    }
+    // Before the ring: what is not running now and began earlier is in the ring.
+    const std::int64_t since = log->running_since.load(std::memory_order_acquire);
+    if (since != 0) earliest = std::min(earliest, since);
+    const std::uint64_t head = log->head.load(std::memory_order_acquire);
+    std::uint64_t tail = log->tail.load(std::memory_order_relaxed);
+    for (; tail != head; ++tail) visit(thread, log->ring[tail % ThreadLog::kCapacity]);
+    log->tail.store(tail, std::memory_order_release);
+  }
+  return earliest;
+}
+
+}  // namespace hg::energy

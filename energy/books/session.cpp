@@ -1,0 +1,260 @@
+#include "energy/books/session.h"
+
+#include <time.h>
+
+#include <chrono>
+
+#include "tensor/backend.h"
+#include "tensor/cpu/parallel.h"
+#include "tensor/ops/view.h"
+
+namespace hg::energy {
+namespace {
+
+constexpr std::size_t kRecent = 128;
+
+std::int64_t now_ns() { return backend(Device::cpu).timestamp_ns(); }
+
+std::int64_t clock_ns(clockid_t clock) {
+  timespec t{};
+  ::clock_gettime(clock, &t);
+  return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+std::int64_t energy_of(const Reading& reading) {
+  std::int64_t sum = 0;
+  for (const auto& domain : reading.domains)
+    if (domain) sum += domain->energy.value;
+  return sum;
+}
+
+bool moved(const Reading& a, const Reading& b) {
+  for (std::size_t d = 0; d < kDomains; ++d)
+    if (a.domains[d] && a.domains[d]->energy != b.domains[d]->energy) return true;
+  return false;
+}
+
+ReadingError default_error(const Meter& meter) {
+  return meter.kind() == Kind::measured ? ReadingError{} : ReadingError{1, 0};
+}
+
+// Notes calls of an op that does nothing, with a profiler of its own.
+double measure_ns_per_call(const PartTimes& times) {
+  constexpr int kCalls = 2000;
+  static_assert(kCalls < ThreadLog::kCapacity);
+  RowTable rows;
+  Profiler profiler(rows, times, [] {});
+  const Tensor x = Tensor::hollow_of({DType::f32, {2, 3}});
+  const ops::Reshape op({3, 2});
+  const Tensor y = Tensor::hollow_of({DType::f32, {3, 2}});
+  const OpCall call{op, In(&x, 1), In(&y, 1), current_phase(), current_scope()};
+  const auto round = [&] {
+    const std::int64_t start = now_ns();
+    for (int i = 0; i < kCalls / 2; ++i) {
+      profiler.op_begin(call);
+      profiler.op_end(call);
+    }
+    return static_cast<double>(now_ns() - start) / (kCalls / 2);
+  };
+  round();  // the first touches the ring's memory
+  return round();
+}
+
+}  // namespace
+
+Session::Session(Meter& meter, SessionOptions options)
+    : meter_(meter),
+      options_(std::move(options)),
+      attribution_(options_.calibration, options_.workers > 0 ? options_.workers : cpu::threads(),
+                   options_.reading_error.value_or(default_error(meter))),
+      profiler_(
+          rows_, options_.calibration.times,
+          [this] {
+            const std::lock_guard lock(mutex_);
+            drain();
+          },
+          attribution_.workers()),
+      ns_per_call_(measure_ns_per_call(options_.calibration.times)) {
+  recent_.resize(kRecent);
+  const MeterSample first = read();
+  first_ = last_ = first.reading;
+  attribution_.start(first);
+  if (options_.sink) options_.sink->reading(first.reading);
+  guard_ = std::make_unique<ObserverGuard>(profiler_);
+  sampler_ = std::thread([this] { sample_until_stopped(); });
+}
+
+Session::~Session() {
+  try {
+    stop();
+  } catch (...) {  // whoever wants to know calls stop()
+  }
+}
+
+void Session::sample_until_stopped() {
+  using Clock = std::chrono::steady_clock;
+  const auto period = std::chrono::duration<double>(options_.period.value);
+  const auto save_period = std::chrono::duration<double>(options_.save_period.value);
+  auto saved = Clock::now();
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, period, [this] { return stopping_; })) {
+    wake_.wait(lock, [this] { return stopping_ || !paused_; });
+    if (stopping_) return;
+    try {
+      tick();
+      sampler_ns_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+      if (!options_.save || Clock::now() - saved < save_period) continue;
+      saved = Clock::now();
+      const Ledger books = make_ledger(attribution_, rows_, provenance());
+      lock.unlock();
+      options_.save(books);
+      lock.lock();
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      failure_ = std::current_exception();
+      return;
+    }
+  }
+}
+
+// What the profiler has used up: the sampling thread, cuts, and the hooks on every call.
+std::int64_t Session::own_ns() const {
+  return sampler_ns_ + cut_ns_ +
+         static_cast<std::int64_t>(ns_per_call_ * static_cast<double>(profiler_.calls()));
+}
+
+MeterSample Session::read() {
+  MeterSample sample;
+  sample.reading = meter_.read();
+  sample.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+  sample.own_ns = own_ns();
+  recent_[next_recent_++ % kRecent] = {sample.reading.time_ns, energy_of(sample.reading)};
+  return sample;
+}
+
+// A counter that has not moved says nothing yet: the interval goes on until it does.
+void Session::tick() {
+  const MeterSample sample = read();
+  if (moved(sample.reading, last_)) mark(sample);
+  attribution_.close(drain());
+}
+
+// An op that threw never ended; nothing runs, so all can be closed.
+void Session::close_books() {
+  rethrow_failure();
+  if (stopping_) return;
+  const std::int64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  mark(read());
+  drain();
+  attribution_.close(INT64_MAX);
+  attribution_.check();
+  cut_ns_ += clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
+}
+
+void Session::mark(const MeterSample& sample) {
+  attribution_.boundary(sample);
+  last_ = sample.reading;
+  if (options_.sink) options_.sink->reading(sample.reading);
+}
+
+std::int64_t Session::drain() {
+  return profiler_.drain([this](std::size_t thread, const Activity& activity) {
+    attribution_.add(activity);
+    if (options_.sink) options_.sink->activity(thread, activity, rows_);
+  });
+}
+
+EnergyTotal Session::cut() {
+  profiler_.settle_device();
+  const std::lock_guard lock(mutex_);
+  close_books();
+  return total_of_last();
+}
+
+Ledger Session::cut_ledger() {
+  profiler_.settle_device();
+  const std::lock_guard lock(mutex_);
+  close_books();
+  return final_ ? *final_ : make_ledger(attribution_, rows_, provenance());
+}
+
+EnergyTotal Session::total() const {
+  const std::lock_guard lock(mutex_);
+  return total_of_last();
+}
+
+EnergyTotal Session::total_of_last() const {
+  return {energy_of(last_) - energy_of(first_), last_.time_ns};
+}
+
+Watts Session::power() const {
+  constexpr std::int64_t kSpan = 1'000'000'000;
+  const std::lock_guard lock(mutex_);
+  const auto newest = recent_[(next_recent_ - 1) % kRecent];
+  auto oldest = newest;
+  for (std::size_t i = 2; i <= std::min(next_recent_, kRecent); ++i) {
+    const auto entry = recent_[(next_recent_ - i) % kRecent];
+    if (newest.first - entry.first > kSpan) break;
+    oldest = entry;
+  }
+  if (newest.first == oldest.first) return {0};
+  return to_joules({newest.second - oldest.second}) / from_ns(newest.first - oldest.first);
+}
+
+Ledger Session::ledger() const {
+  const std::lock_guard lock(mutex_);
+  if (final_) return *final_;
+  return make_ledger(attribution_, rows_, provenance());
+}
+
+Provenance Session::provenance() const {
+  return {meter_.kind(), std::string(meter_.name()), meter_.source(), options_.calibration.name};
+}
+
+Ledger Session::stop() {
+  profiler_.settle_device();
+  {
+    const std::lock_guard lock(mutex_);
+    if (final_) return *final_;
+    if (!failure_) close_books();
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (sampler_.joinable()) sampler_.join();
+  guard_.reset();
+  rethrow_failure();
+  Ledger books = ledger();
+  check(books);
+  if (options_.save) options_.save(books);
+  final_ = std::move(books);
+  return *final_;
+}
+
+void Session::pause() {
+  profiler_.settle_device();
+  const std::lock_guard lock(mutex_);
+  close_books();
+  guard_.reset();
+  paused_ = true;
+}
+
+void Session::resume() {
+  {
+    const std::lock_guard lock(mutex_);
+    close_books();
+    if (!guard_ && !stopping_) guard_ = std::make_unique<ObserverGuard>(profiler_);
+    paused_ = false;
+  }
+  wake_.notify_all();
+}
+
+void Session::rethrow_failure() {
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+ActivitySpan::ActivitySpan(Profiler& profiler, RowId row)
+    : profiler_(profiler), row_(row), start_ns_(now_ns()) {}
+
+ActivitySpan::~ActivitySpan() { profiler_.note(row_, start_ns_, now_ns()); }
+
+}  // namespace hg::energy

@@ -1,0 +1,116 @@
+// Profiles what runs while it is alive: an observer notes op calls, a thread reads the meter at its
+// own pace, the attribution shares the energy out as intervals close. Memory is bounded, however
+// long the run.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "energy/books/ledger.h"
+#include "energy/books/profiler.h"
+
+namespace hg::energy {
+
+// Sees activities and readings as they are settled (a trace). Called by one thread at a time.
+class ActivitySink {
+ public:
+  virtual ~ActivitySink() = default;
+  virtual void activity(std::size_t thread, const Activity& activity, const RowTable& rows) = 0;
+  virtual void reading(const Reading& reading) = 0;
+};
+
+struct SessionOptions {
+  Calibration calibration = default_calibration();
+  int workers = 0;  // threads that rows' seconds are divided by; 0: cpu::threads()
+  Seconds period{0.02};
+  std::optional<ReadingError> reading_error;  // none: RAPL's for a measuring meter, else nothing
+  // Called with the books about every save_period, on the sampling thread. What it throws ends the
+  // session: cut() and stop() throw it on.
+  std::function<void(const Ledger&)> save;
+  Seconds save_period{0.5};
+  ActivitySink* sink = nullptr;
+};
+
+// Energy of all domains since the session began, as the meter says.
+struct EnergyTotal {
+  std::int64_t energy_uj = 0;
+  std::int64_t time_ns = 0;  // of the reading
+};
+
+class Session {
+ public:
+  // Begins with a reading. Made and ended while no op runs.
+  Session(Meter& meter, SessionOptions options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Between two steps, while no op runs: reads the meter and closes the books at this moment, so
+  // that a step, an epoch or a run begins and ends with an exact account.
+  EnergyTotal cut();
+  Ledger cut_ledger();        // the same, with the books of this moment
+  EnergyTotal total() const;  // as of the last reading
+  // Mean power over about the last second.
+  Watts power() const;
+  Ledger ledger() const;  // the books as of the last interval closed; always balanced
+  // Ends with a reading, checks that the books close and returns them. Later calls return the same.
+  Ledger stop();
+
+  // Without observer and readings in between, as if there were no session; the energy of that time
+  // is nobody's. While no op runs; observers installed after this one have to be gone.
+  void pause();
+  void resume();
+
+  // For work that is no op, from any thread.
+  Profiler& profiler() { return profiler_; }
+  const Calibration& calibration() const { return options_.calibration; }
+
+ private:
+  void sample_until_stopped();
+  void tick();         // on the sampling thread
+  void close_books();  // while no op runs; needs the lock
+  void mark(const MeterSample& sample);
+  std::int64_t drain();
+  EnergyTotal total_of_last() const;
+  MeterSample read();
+  void rethrow_failure();
+  Provenance provenance() const;
+  std::int64_t own_ns() const;
+
+  Meter& meter_;
+  const SessionOptions options_;
+  mutable std::mutex mutex_;  // of everything below except the profiler
+  std::condition_variable wake_;
+  RowTable rows_;
+  Attribution attribution_;
+  Profiler profiler_;
+  double ns_per_call_ = 0;  // what noting a call costs
+  std::int64_t sampler_ns_ = 0, cut_ns_ = 0;
+  Reading first_, last_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> recent_;  // ring of (time, uJ)
+  std::size_t next_recent_ = 0;
+  bool stopping_ = false, paused_ = false;
+  std::exception_ptr failure_;
+  std::optional<Ledger> final_;
+  std::unique_ptr<ObserverGuard> guard_;
+  std::thread sampler_;
+};
+
+// Marks work that is no op as a row of its own while alive (loading data, for one).
+class ActivitySpan {
+ public:
+  ActivitySpan(Profiler& profiler, RowId row);
+  ~ActivitySpan();
+  ActivitySpan(const ActivitySpan&) = delete;
+  ActivitySpan& operator=(const ActivitySpan&) = delete;
+
+ private:
+  Profiler& profiler_;
+  const RowId row_;
+  const std::int64_t start_ns_;
+};
+
+}  // namespace hg::energy

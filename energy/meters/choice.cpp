@@ -1,0 +1,132 @@
+#include "energy/meters/choice.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "energy/meters/combined_meter.h"
+#include "energy/meters/model_meter.h"
+#include "energy/meters/nvml.h"
+#include "energy/meters/rapl_powercap.h"
+#include "tensor/backend.h"
+
+namespace hg::energy {
+namespace {
+
+std::string variable(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : otherwise;
+}
+
+// A millisecond of arithmetic: counters must move while a core works.
+void work() {
+  Backend& clock = backend(Device::cpu);
+  const std::int64_t end = clock.timestamp_ns() + 1'000'000;
+  volatile double x = 1;
+  while (clock.timestamp_ns() < end)
+    for (int i = 0; i < 1000; ++i) x = x * 1.0000001;
+}
+
+bool any(const DomainSet& set) { return std::find(set.begin(), set.end(), true) != set.end(); }
+
+std::string names_of(const DomainSet& set) {
+  std::vector<std::string_view> names;
+  for (std::size_t d = 0; d < kDomains; ++d)
+    if (set[d]) names.push_back(to_string(static_cast<Domain>(d)));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// The domains that moved and those that didn't, within so much work.
+struct Probe {
+  DomainSet moved{}, still{};
+};
+Probe probe(Meter& meter, Seconds longest) {
+  const Reading first = meter.read();
+  for (;;) {
+    work();
+    const Reading now = meter.read();
+    Probe result;
+    for (std::size_t d = 0; d < kDomains; ++d) {
+      if (!now.domains[d]) continue;
+      const bool moved = now.domains[d]->energy > first.domains[d]->energy;
+      (moved ? result.moved : result.still)[d] = true;
+    }
+    if (!any(result.still) || from_ns(now.time_ns - first.time_ns) >= longest) return result;
+  }
+}
+
+class Chooser {
+ public:
+  explicit Chooser(const MeterSetup& setup) : setup_(setup), cpu_(read_cpu_info(setup.sys)) {}
+
+  MeterChoice choose() {
+    const auto perf = [this] { return open_perf(setup_.sys, cpu_, *setup_.perf); };
+    const auto powercap = [this] { return open_powercap(setup_.powercap_root); };
+    if (setup_.powercap_first) {
+      consider_for_cpu("rapl-powercap", powercap);
+      consider_for_cpu("rapl-perf", perf);
+    } else {
+      consider_for_cpu("rapl-perf", perf);
+      consider_for_cpu("rapl-powercap", powercap);
+    }
+    consider_for_cpu("model", [this] { return open_model(cpu_); });
+    consider(open_nvml(setup_.nvml_library));
+    return {std::make_unique<CombinedMeter>(std::move(parts_)), std::move(candidates_)};
+  }
+
+ private:
+  // One meter for package and dram: two would count the same counters, or mix what is measured
+  // with what is modelled.
+  template <class Open>
+  void consider_for_cpu(const char* name, Open open) {
+    if (parts_.empty()) return consider(open());
+    const CombinedMeter::Part& used = parts_.front();
+    candidates_.push_back(
+        {name, Verdict::rejected,
+         fmt::format("not needed: {} measures {}", used.meter->name(), names_of(used.domains)),
+         ""});
+  }
+
+  void consider(Opened opened) {
+    Candidate& candidate = opened.candidate;
+    if (opened.meter) {
+      const Probe seen = probe(*opened.meter, setup_.probe);
+      if (!any(seen.moved)) {
+        candidate.verdict = Verdict::rejected;
+        candidate.reason =
+            fmt::format("did not move in {} s of work: {}", setup_.probe.value, candidate.reason);
+      } else {
+        if (any(seen.still))
+          candidate.reason += "; left out, as it did not move: " + names_of(seen.still);
+        parts_.push_back({std::move(opened.meter), seen.moved});
+      }
+    }
+    candidates_.push_back(std::move(candidate));
+  }
+
+  MeterSetup setup_;
+  CpuInfo cpu_;
+  std::vector<CombinedMeter::Part> parts_;
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace
+
+std::string_view to_string(Verdict verdict) {
+  constexpr std::string_view kNames[] = {"used", "rejected", "absent"};
+  return kNames[static_cast<std::size_t>(verdict)];
+}
+
+MeterSetup MeterSetup::from_environment() {
+  MeterSetup setup;
+  const std::string usual = setup.powercap_root;
+  setup.powercap_root = variable("HG_POWERCAP_ROOT", usual);
+  setup.powercap_first = setup.powercap_root != usual;
+  setup.nvml_library = variable("HG_NVML_LIB", setup.nvml_library);
+  return setup;
+}
+
+MeterChoice open_meter(const MeterSetup& setup) { return Chooser(setup).choose(); }
+
+}  // namespace hg::energy

@@ -1,0 +1,31 @@
+// Chooses the meter of this machine: tries every source in order of preference, trusts one only
+// after it moved, and says of each what became of it and why.
+#pragma once
+
+#include <vector>
+
+#include "energy/meters/candidate.h"
+#include "energy/meters/rapl_perf.h"
+
+namespace hg::energy {
+
+// Where to look. from_environment() heeds HG_POWERCAP_ROOT and HG_NVML_LIB.
+struct MeterSetup {
+  std::string sys = "/sys";
+  std::string powercap_root = "/sys/class/powercap";
+  bool powercap_first = false;  // it was named, so it comes before perf
+  std::string nvml_library = "libnvidia-ml.so.1";
+  PerfSystem* perf = &kernel_perf();
+  Seconds probe{1};  // of work, at most, to see a meter move
+
+  static MeterSetup from_environment();
+};
+
+struct MeterChoice {
+  std::unique_ptr<Meter> meter;       // never null: the model always works
+  std::vector<Candidate> candidates;  // in order of preference
+};
+
+MeterChoice open_meter(const MeterSetup& setup = MeterSetup::from_environment());
+
+}  // namespace hg::energy

@@ -1,0 +1,82 @@
+// Turns raw reads of one energy counter into energy since the first good read. Counters wrap, are
+// reset, fail to be read, return garbage, vanish and come back; nothing here reads anything, so
+// all of that is tested with numbers alone.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "energy/meters/faults.h"
+
+namespace hg::energy {
+
+enum class ReadStatus : std::uint8_t { good, failed, garbage };
+
+struct RawRead {
+  std::int64_t time_ns = 0;
+  ReadStatus status = ReadStatus::failed;
+  std::uint64_t value_uj = 0;
+};
+
+struct CounterSpec {
+  std::string zone;
+  std::uint64_t largest_uj = 0;  // the value before it wraps to 0; 0: unknown, or 64 bits
+  Watts max_power;               // what the zone can draw at most
+  Seconds slack;                 // how late the counter may show what was drawn
+};
+
+// How far a counter goes round. The kernel makes microjoules of 32-bit ticks of q nanojoules:
+// largest = floor((2^32 - 1) * q / 1000), and a full round is 2^32 * q, one tick more. Any other
+// range is taken to go round after `largest`. Zero for an unknown range.
+struct Round {
+  std::uint64_t whole_uj = 0, part_nj = 0;
+};
+Round round_of(std::uint64_t largest_uj);
+
+// Energy moves forward only by what could have been drawn since the counter last moved:
+// max_power * (time + slack), the slack spent once and earned back. A value further away is kept
+// as a suspect, and the next ones decide by the shorter way: when they go on from the last good
+// value the suspect was garbage and nothing is lost; when they go on from the suspect, the counter
+// was set to another value, and what was drawn meanwhile is between nothing and the most possible.
+class Counter {
+ public:
+  Counter(CounterSpec spec, FaultLog& faults);
+
+  Counted update(const RawRead& read);
+
+ private:
+  struct Point {
+    std::uint64_t value_uj;
+    std::int64_t moved_ns, read_ns;  // when the value was first and last seen
+    double reserve_uj;               // of slack not yet spent
+  };
+  struct Step {
+    std::int64_t low, energy, high;
+  };
+
+  void accept(const RawRead& read);
+  void wait_for_suspect(const RawRead& read);
+  void go_on_from_suspect();
+  void take(const Step& step, const RawRead& read);
+  std::optional<Step> step(const Point& from, const RawRead& to) const;
+  std::int64_t likely_rounds(const Step& least, double round_uj, std::int64_t most,
+                             std::int64_t unseen_ns) const;
+  void advance(Point& point, const RawRead& to, const Step& step) const;
+  void add(const Step& step, const Point& from, const RawRead& to);
+  double most_uj(std::int64_t ns) const;
+  double possible_uj(const Point& from, std::int64_t time_ns) const;
+  double full_reserve_uj() const { return spec_.max_power.value * spec_.slack.value * 1e6; }
+  Point point_at(const RawRead& read) const;
+
+  CounterSpec spec_;
+  Round round_;
+  FaultLog& faults_;
+  FaultLog::Zone zone_;
+  std::int64_t opened_ns_ = 0;
+  std::optional<Point> last_, suspect_;
+  std::uint64_t suspect_fault_ = 0;
+  std::uint64_t carried_nj_ = 0;  // parts of microjoules of the rounds so far
+  Counted total_{};
+};
+
+}  // namespace hg::energy

@@ -1,0 +1,129 @@
+#include "energy/meters/model_meter.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "energy/meters/faults.h"
+#include "energy/meters/sysfs.h"
+#include "tensor/backend.h"
+
+namespace hg::energy {
+namespace {
+
+constexpr const char* kModel = "model";
+
+// A module of 8 GB draws about 3 W, the rule of thumb of memory makers; idle DDR5 draws less than
+// a third of that per GB, small DDR4 modules under load more than twice. Only memory in use counts:
+// that of the whole machine would swamp the CPU of a small job, which never asked for it.
+constexpr double kWattsPerGbLow = 0.1, kWattsPerGb = 0.375, kWattsPerGbHigh = 1.0;
+
+double seconds(const timeval& t) {
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+}
+
+// Resident pages: the second number of /proc/self/statm.
+std::optional<double> resident_gb(const OpenFile& statm, double page_gb) {
+  char text[128];
+  const long n = statm.read(text, sizeof text);
+  if (n <= 0) return std::nullopt;
+  const char *begin = text, *end = text + n;
+  begin = std::find(begin, end, ' ');
+  if (begin == end) return std::nullopt;
+  std::uint64_t pages = 0;
+  if (std::from_chars(begin + 1, end, pages).ec != std::errc()) return std::nullopt;
+  return static_cast<double>(pages) * page_gb;
+}
+
+class ProcessUsage {
+ public:
+  ProcessUsage() : statm_(std::make_shared<OpenFile>()) { statm_->open("/proc/self/statm"); }
+
+  Usage operator()() {
+    Usage now;
+    now.time_ns = backend(Device::cpu).timestamp_ns();
+    rusage used{};
+    getrusage(RUSAGE_SELF, &used);
+    now.cpu_s = seconds(used.ru_utime) + seconds(used.ru_stime);
+    const auto memory = resident_gb(*statm_, page_gb_);
+    now.complete = memory.has_value();
+    memory_gb_ = memory.value_or(memory_gb_);
+    now.memory_gb = memory_gb_;
+    return now;
+  }
+
+ private:
+  std::shared_ptr<OpenFile> statm_;  // shared by the copies that std::function makes
+  double page_gb_ = static_cast<double>(sysconf(_SC_PAGESIZE)) * 1e-9, memory_gb_ = 0;
+};
+
+// Low, likely and high sums; each only grows.
+struct Sums {
+  double low_uj = 0, uj = 0, high_uj = 0;
+
+  Counted counted() const {
+    const auto whole = [](double x) { return MicroJoules{static_cast<std::int64_t>(x)}; };
+    return {whole(uj), whole(low_uj), whole(high_uj)};
+  }
+};
+
+class ModelMeter final : public Meter {
+ public:
+  ModelMeter(CpuPower power, std::function<Usage()> usage)
+      : power_(std::move(power)), usage_(std::move(usage)), last_(usage_()) {}
+
+  std::string_view name() const override { return kModel; }
+  Kind kind() const override { return Kind::modelled; }
+  std::string source() const override {
+    return fmt::format("{}; memory in use at {} W per GB", power_.source, kWattsPerGb);
+  }
+  std::uint64_t faults() const override { return log_.count(); }
+  std::vector<Fault> fault_list() const override { return log_.list(); }
+
+  Reading read() override {
+    const Usage now = usage_();
+    if (!now.complete) log_.add(FaultKind::failed_read, now.time_ns, memory_zone_);
+    const double wall_s = std::max(0.0, static_cast<double>(now.time_ns - last_.time_ns) * 1e-9);
+    // CPU time is booked in ticks and may run ahead of the clock in a short interval.
+    const double busy_s = std::max(0.0, now.cpu_s - last_.cpu_s);
+    const double gb_s = (now.memory_gb + last_.memory_gb) / 2 * wall_s;
+    const auto cpu_uj = [&](const LinearPower& p) {
+      return (p.idle.value * wall_s + p.busy_thread.value * busy_s) * 1e6;
+    };
+    package_.low_uj += cpu_uj(power_.low);
+    package_.uj += cpu_uj(power_.likely);
+    package_.high_uj += cpu_uj(power_.high);
+    dram_.low_uj += kWattsPerGbLow * gb_s * 1e6;
+    dram_.uj += kWattsPerGb * gb_s * 1e6;
+    dram_.high_uj += kWattsPerGbHigh * gb_s * 1e6;
+    last_ = now;
+
+    Reading reading;
+    reading.time_ns = now.time_ns;
+    add_to(reading, Domain::package, package_.counted());
+    add_to(reading, Domain::dram, dram_.counted());
+    return reading;
+  }
+
+ private:
+  CpuPower power_;
+  std::function<Usage()> usage_;
+  Usage last_;
+  FaultLog log_;
+  FaultLog::Zone memory_zone_ = log_.add_zone("memory in use");
+  Sums package_, dram_;
+};
+
+}  // namespace
+
+std::function<Usage()> process_usage() { return ProcessUsage(); }
+
+Opened open_model(const CpuInfo& cpu, std::function<Usage()> usage) {
+  auto meter = std::make_unique<ModelMeter>(cpu_power(cpu), std::move(usage));
+  return {{kModel, Verdict::used, meter->source(), ""}, std::move(meter)};
+}
+
+}  // namespace hg::energy

@@ -1,0 +1,26 @@
+// Energy by a model, for machines without a meter: everything it says is marked `modelled` and has
+// bounds as wide as such a model is wrong.
+//   package: cpu_power() of the CPU time that this process used (getrusage)
+//   dram:    watts per GB of the memory that this process has in use
+#pragma once
+
+#include <functional>
+
+#include "energy/meters/candidate.h"
+#include "energy/meters/cpu_power.h"
+
+namespace hg::energy {
+
+// What the process has used so far.
+struct Usage {
+  std::int64_t time_ns = 0;
+  double cpu_s = 0, memory_gb = 0;
+  bool complete = true;  // false: memory is that of the read before
+};
+
+// Samples this process; keeps its file open.
+std::function<Usage()> process_usage();
+
+Opened open_model(const CpuInfo& cpu, std::function<Usage()> usage = process_usage());
+
+}  // namespace hg::energy

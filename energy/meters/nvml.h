@@ -1,0 +1,13 @@
+// NVIDIA GPUs by NVML, the driver's library, loaded when the program runs: a machine without it
+// only lacks the GPU's figures. Devices that count energy are read as counters, the others by
+// integrating their power.
+#pragma once
+
+#include "energy/meters/candidate.h"
+
+namespace hg::energy {
+
+// `library`: libnvidia-ml.so.1 or what stands for it.
+Opened open_nvml(const std::string& library);
+
+}  // namespace hg::energy

@@ -1,0 +1,15 @@
+// What RAPL's zones can draw at most, and how late their counters are: bounds that tell energy from
+// garbage. Twice the largest socket's TDP sold (500 W); dram: 24 modules of 20 W. Counters move
+// about every millisecond; a reader may be held up between taking the time and the value.
+#pragma once
+
+#include "energy/meters/meter.h"
+
+namespace hg::energy {
+
+inline constexpr Seconds kRaplSlack{0.01};
+constexpr Watts rapl_max_power(Domain domain) {
+  return domain == Domain::package ? Watts{1000} : Watts{500};
+}
+
+}  // namespace hg::energy

@@ -1,0 +1,28 @@
+// Work repeated until the meter has seen enough of it.
+#pragma once
+
+#include <functional>
+
+#include "energy/meters/meter.h"
+
+namespace hg::energy {
+
+struct Window {
+  std::uint64_t calls = 0;
+  double seconds = 0, cpu_seconds = 0;  // wall; of all threads of this process
+  std::array<double, kDomains> uj{};
+
+  double total_uj() const { return uj[0] + uj[1] + uj[2]; }
+};
+
+// Runs body(calls) at least `seconds` long, and on, up to ten times that, until the meter has
+// counted a thousand of RAPL's units.
+Window measure(Meter& meter, double seconds, const std::function<void(std::uint64_t calls)>& body);
+
+// What the machine draws while this process does nothing; none where nothing is measured, as a
+// model would only repeat its own assumption.
+std::optional<Watts> idle_power(Meter& meter);
+
+double cpu_seconds();  // of all threads of this process
+
+}  // namespace hg::energy

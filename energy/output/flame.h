@@ -1,0 +1,18 @@
+// A flame graph of joules as inline SVG: layers above, ops below, widths in proportion.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "energy/books/ledger.h"
+
+namespace hg::energy {
+
+// Frames carry class "f0" .. "f5" for colours and a <title> with joules, share and interval; text
+// takes the page's colour. Rows that are no op's are frames of their own.
+std::string flame_svg(std::span<const LedgerRow> rows);
+
+// & < > " ' escaped, for text in HTML and SVG.
+std::string escape_html(std::string_view text);
+
+}  // namespace hg::energy

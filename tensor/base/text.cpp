@@ -1,0 +1,77 @@
+#include "tensor/base/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <numeric>
+
+namespace hg {
+
+std::string printable(std::string_view text, std::size_t longest) {
+  std::string line;
+  for (const char c : text.substr(0, longest)) {
+    if (c >= ' ' && c <= '~')
+      line += c;
+    else
+      line += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+  return text.size() > longest ? line + "..." : line;
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  constexpr std::size_t kLongest = 200;  // the cost is quadratic, and names are short
+  a = a.substr(0, kLongest);
+  b = b.substr(0, kLongest);
+  std::vector<std::size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    before.swap(above);
+    above.swap(row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+  }
+  return row[b.size()];
+}
+
+std::string nearest(std::string_view name, const std::vector<std::string>& candidates) {
+  const auto best = std::min_element(candidates.begin(), candidates.end(),
+                                     [&](const std::string& a, const std::string& b) {
+                                       return edit_distance(name, a) < edit_distance(name, b);
+                                     });
+  return best == candidates.end() ? "" : *best;
+}
+
+std::vector<std::string_view> words(std::string_view text) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    if (end > 0) parts.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+std::string with_prefix(double value, std::string_view unit) {
+  constexpr std::string_view kPrefixes[] = {"p", "n", "u", "m", "", "k", "M", "G", "T", "P", "E"};
+  constexpr int kNone = 4, kLast = 10;
+  if (value == 0 || !std::isfinite(value)) return fmt::format("{} {}", value, unit);
+  // Rounded first: 999.6 J are 1 kJ.
+  const double rounded = std::strtod(fmt::format("{:.2e}", std::abs(value)).c_str(), nullptr);
+  const int power = static_cast<int>(std::floor(std::log10(rounded) / 3 + 1e-9));
+  const int prefix = std::clamp(power + kNone, 0, kLast);
+  const double scaled = std::copysign(rounded, value) / std::pow(1000.0, prefix - kNone);
+  const double size = std::abs(scaled);
+  return fmt::format("{:.{}f} {}{}", scaled,
+                     size < 9.995   ? 2
+                     : size < 99.95 ? 1
+                                    : 0,
+                     kPrefixes[prefix], unit);
+}
+
+}  // namespace hg

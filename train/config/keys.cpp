@@ -1,0 +1,161 @@
+#include <algorithm>
+
+#include "tensor/base/text.h"
+#include "tensor/base/usage_error.h"
+#include "train/config/key.h"
+
+namespace hg {
+namespace {
+
+// A double holds it, and so does every TOML parser.
+constexpr double kLargestInt = 1e15;
+
+constexpr Check any() { return {}; }
+constexpr Check range(double low, double high) { return {.low = low, .high = high}; }
+constexpr Check below_one() { return {.low = 0, .high = 1, .high_open = true}; }
+constexpr Check share_or_none() { return {.low = 0, .high = 1}; }
+constexpr Check share() { return {.low = 0, .high = 1, .low_open = true}; }
+constexpr Check choice(std::string_view names) { return {.choices = names}; }
+constexpr Check file_name() {
+  return {.valid =
+              [](std::string_view s) {
+                return s.size() <= 100 && s != "." && s != ".." &&
+                       std::none_of(s.begin(), s.end(), [](unsigned char c) {
+                         return c == '/' || c < ' ' || c == 127;
+                       });
+              },
+          .expected = "a name without '/' of at most 100 bytes"};
+}
+constexpr Check country_code() {
+  return {.valid =
+              [](std::string_view s) {
+                return s.size() == 3 &&
+                       std::all_of(s.begin(), s.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+              },
+          .expected = "three capital letters (ISO 3166 alpha-3)"};
+}
+
+std::string expectation(const Check& check, std::string_view what) {
+  if (!check.expected.empty()) return std::string(check.expected);
+  const bool low = std::isfinite(check.low), high = std::isfinite(check.high);
+  std::string text(what);
+  if (low) text += fmt::format(" {} {}", check.low_open ? "above" : "of at least", check.low);
+  if (low && high) text += " and";
+  if (high) text += fmt::format(" {} {}", check.high_open ? "below" : "at most", check.high);
+  return text;
+}
+
+bool in_range(const Check& check, double value) {
+  return std::isfinite(value) && (check.low_open ? value > check.low : value >= check.low) &&
+         (check.high_open ? value < check.high : value <= check.high);
+}
+
+}  // namespace
+
+#define HG_SECTION(Type, section)                                     \
+  template <>                                                         \
+  std::string_view name_of<sections::Type>() {                        \
+    return #section;                                                  \
+  }                                                                   \
+  template <>                                                         \
+  const std::vector<Key<sections::Type>>& keys_of<sections::Type>() { \
+    using Section = sections::Type;                                   \
+    static const std::vector<Key<Section>> keys = {
+#define HG_KEY(type, name, initial, check, meaning) {#name, &Section::name, check, meaning},
+#define HG_END \
+  }            \
+  ;            \
+  return keys; \
+  }
+#include "train/config/keys.inc"
+#undef HG_SECTION
+#undef HG_KEY
+#undef HG_END
+
+namespace {
+
+// "phase.3" of "phase.3.train.epoch"; "phase.0" of what names no phase.
+std::string phase_part(std::string_view name) {
+  const std::string_view phase = "phase.";
+  if (!name.starts_with(phase)) return "phase.0";
+  return std::string(name.substr(0, name.find('.', phase.size())));
+}
+
+template <class Section>
+void add_key_names(const std::string& prefix, std::vector<std::string>& names) {
+  for (const auto& key : keys_of<Section>())
+    names.push_back(fmt::format("{}.{}", prefix, key.name));
+}
+
+// Every key by its full name.
+std::vector<std::string> all_key_names(const std::string& phase) {
+  std::vector<std::string> names;
+  const Config config;
+  for_each_section(config, [&]<class Section>(const Section&) {
+    add_key_names<Section>(std::string(name_of<Section>()), names);
+  });
+  add_key_names<sections::PhaseOptions>(phase, names);
+  add_key_names<DataConfig>(phase + ".data", names);
+  add_key_names<TrainConfig>(phase + ".train", names);
+  return names;
+}
+
+}  // namespace
+
+bool is_option_of(const Check& check, std::string_view variant) {
+  const std::vector<std::string_view> names = words(check.variants);
+  return names.empty() || std::find(names.begin(), names.end(), variant) != names.end();
+}
+
+void check_value(const Check&, bool, const std::string&) {}
+
+void check_value(const Check& check, std::int64_t value, const std::string& who) {
+  usage_require(in_range(check, static_cast<double>(value)), who, "expected {}, got {}",
+                expectation(check, "an integer"), value);
+}
+
+void check_value(const Check& check, double value, const std::string& who) {
+  usage_require(in_range(check, value), who, "expected {}, got {}",
+                expectation(check, "a finite number"), value);
+}
+
+void check_value(const Check& check, const std::string& value, const std::string& who) {
+  // A path or name with a zero byte would be cut short by the system.
+  usage_require(value.find('\0') == std::string::npos, who, "expected text, got a zero byte in it");
+  if (check.valid != nullptr)
+    usage_require(check.valid(value), who, "expected {}, got \"{}\"", check.expected,
+                  printable(value));
+  const std::vector<std::string_view> names = words(check.choices);
+  if (names.empty() || std::find(names.begin(), names.end(), value) != names.end()) return;
+  constexpr std::size_t kSeenAtAGlance = 6;  // of a longer list, the nearest name is pointed out
+  const std::string hint =
+      names.size() <= kSeenAtAGlance
+          ? ""
+          : fmt::format("; did you mean \"{}\"?",
+                        nearest(value, std::vector<std::string>(names.begin(), names.end())));
+  usage_fail(who, "expected {} {}, got \"{}\"{}", names.size() > 1 ? "one of" : "only",
+             fmt::join(names, ", "), printable(value), hint);
+}
+
+void check_value(const Check&, CountOrFraction value, const std::string& who) {
+  if (value.is_fraction)
+    usage_require(value.value > 0 && value.value <= 1, who,
+                  "expected a fraction above 0 and at most 1, got {}", value.value);
+  else
+    usage_require(value.value >= 1 && value.value <= kLargestInt, who,
+                  "expected a count of at least 1, got {}", value.value);
+}
+
+std::string nearest_key(std::string_view name) {
+  const auto last_part = [](std::string_view s) { return s.substr(s.rfind('.') + 1); };
+  std::string best;
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  for (std::string& known : all_key_names(phase_part(name))) {
+    const std::size_t changes =
+        std::min(edit_distance(name, known), edit_distance(last_part(name), last_part(known)) + 1);
+    if (changes < least) least = changes, best = std::move(known);
+  }
+  return best;
+}
+
+}  // namespace hg

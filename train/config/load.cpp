@@ -1,0 +1,205 @@
+#include "train/config/load.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tensor/base/files.h"
+#include "train/config/value.h"
+
+namespace hg {
+namespace {
+
+constexpr std::size_t kMostPhases = 64;
+
+// Reads a file and settings into a Config, in this order: sections of the file, settings of
+// sections, phases of the file on top of the sections, settings of phases.
+class Reader {
+ public:
+  explicit Reader(std::string source) { origins_.source = std::move(source); }
+
+  Config read(const toml::table& file, const std::vector<std::string>& settings);
+
+ private:
+  std::string origin_of(const toml::node& node) const {
+    return fmt::format("{}:{}", origins_.source, node.source().begin.line);
+  }
+  const toml::table& expect_table(const toml::node& node, const std::string& name) const;
+
+  template <class Section>
+  void read_section(const toml::node& node, const std::string& prefix, Section& section);
+  template <class Value, class Section>
+  bool read_key(const Value& value, const std::string& origin, const std::string& prefix,
+                std::string_view name, Section& section);
+  void read_sections(const toml::table& file);
+  void read_phases(const toml::table& file);
+  void read_phase(const toml::node& node, std::size_t index);
+
+  void apply(const std::string& key, const Setting& setting);
+
+  Config config_;
+  Origins origins_;
+};
+
+sections::PhaseOptions& options_of(PhaseConfig& phase) { return phase; }
+
+bool is_of_phase(const std::string& key) { return key == "phase" || key.starts_with("phase."); }
+
+std::string trimmed(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+[[noreturn]] void unknown_key(const std::string& origin, const std::string& key) {
+  usage_fail(origin, "{}: unknown key; did you mean {}?", printable(key), nearest_key(key));
+}
+
+const toml::table& Reader::expect_table(const toml::node& node, const std::string& name) const {
+  usage_require(node.is_table(), origin_of(node), "{}: expected a table [{}], got {}", name, name,
+                kind_of(node));
+  return *node.as_table();
+}
+
+// False where the section has no such key.
+template <class Value, class Section>
+bool Reader::read_key(const Value& value, const std::string& origin, const std::string& prefix,
+                      std::string_view name, Section& section) {
+  for (const Key<Section>& key : keys_of<Section>()) {
+    if (key.name != name) continue;
+    const std::string full = fmt::format("{}.{}", prefix, name);
+    const std::string who = fmt::format("{}: {}", origin, full);
+    std::visit(
+        [&](auto field) {
+          read_value(value, section.*field, who);
+          check_value(key.check, section.*field, who);
+        },
+        key.field);
+    origins_.of_key[full] = origin;
+    return true;
+  }
+  return false;
+}
+
+template <class Section>
+void Reader::read_section(const toml::node& node, const std::string& prefix, Section& section) {
+  for (const auto& [name, value] : expect_table(node, prefix))
+    if (!read_key(value, origin_of(value), prefix, name.str(), section))
+      unknown_key(origin_of(value), fmt::format("{}.{}", prefix, name.str()));
+}
+
+void Reader::read_sections(const toml::table& file) {
+  for (const auto& [name, node] : file) {
+    if (name == "phase") continue;
+    bool known = false;
+    for_each_section(config_, [&, &name = name, &node = node]<class Section>(Section& section) {
+      if (name_of<Section>() != name.str()) return;
+      known = true;
+      read_section(node, std::string(name.str()), section);
+    });
+    if (known) continue;
+    if (!node.is_table()) unknown_key(origin_of(node), std::string(name.str()));
+    std::vector<std::string> sections = {"phase"};
+    for_each_section(config_,
+                     [&]<class Section>(Section&) { sections.emplace_back(name_of<Section>()); });
+    usage_fail(origin_of(node), "{}: unknown section; did you mean [{}]?", printable(name.str()),
+               nearest(name.str(), sections));
+  }
+}
+
+void Reader::read_phase(const toml::node& node, std::size_t index) {
+  PhaseConfig& phase = config_.phases.emplace_back(phase_of(config_));
+  const std::string prefix = fmt::format("phase.{}", index);
+  for (const auto& [name, value] : expect_table(node, prefix)) {
+    if (name == "data")
+      read_section(value, prefix + ".data", phase.data);
+    else if (name == "train")
+      read_section(value, prefix + ".train", phase.train);
+    else if (!read_key(value, origin_of(value), prefix, name.str(), options_of(phase)))
+      unknown_key(origin_of(value), fmt::format("{}.{}", prefix, name.str()));
+  }
+}
+
+void Reader::read_phases(const toml::table& file) {
+  const toml::node* node = file.get("phase");
+  if (node == nullptr) {
+    config_.phases.push_back(phase_of(config_));
+    return;
+  }
+  const toml::array* phases = node->as_array();
+  usage_require(phases != nullptr, origin_of(*node), "phase: expected tables [[phase]], got {}",
+                kind_of(*node));
+  usage_require(!phases->empty() && phases->size() <= kMostPhases, origin_of(*node),
+                "phase: expected 1 to {} phases, got {}", kMostPhases, phases->size());
+  for (std::size_t i = 0; i < phases->size(); ++i) read_phase((*phases)[i], i);
+}
+
+// "phase.0.train.epochs" or "train.epochs"
+void Reader::apply(const std::string& key, const Setting& setting) {
+  const std::size_t dot = std::min(key.rfind('.'), key.size());
+  const std::string prefix = key.substr(0, dot), name = key.substr(std::min(dot + 1, key.size()));
+  bool known = false;
+  const auto try_section = [&]<class Section>(const std::string& its_prefix, Section& section) {
+    if (prefix == its_prefix) known = read_key(setting, "--set", prefix, name, section);
+  };
+  if (!is_of_phase(key))
+    for_each_section(config_, [&]<class Section>(Section& section) {
+      try_section(std::string(name_of<Section>()), section);
+    });
+  bool phase_exists = false;
+  for (std::size_t i = 0; i < config_.phases.size(); ++i) {
+    const std::string phase = fmt::format("phase.{}", i);
+    phase_exists |= key.starts_with(phase + ".");
+    try_section(phase, options_of(config_.phases[i]));
+    try_section(phase + ".data", config_.phases[i].data);
+    try_section(phase + ".train", config_.phases[i].train);
+  }
+  usage_require(!is_of_phase(key) || phase_exists, "--set",
+                "{}: expected phase.N.key, where N is 0 to {}", printable(key),
+                config_.phases.size() - 1);
+  if (!known) unknown_key("--set", key);
+}
+
+Config Reader::read(const toml::table& file, const std::vector<std::string>& settings) {
+  const auto apply_all = [&](bool of_phases) {
+    for (const std::string& setting : settings) {
+      const std::size_t equals = setting.find('=');
+      usage_require(equals != std::string::npos && equals > 0, "--set",
+                    "expected section.key=value, got \"{}\"", printable(setting));
+      const std::string key = trimmed(setting.substr(0, equals));
+      if (is_of_phase(key) == of_phases) apply(key, {trimmed(setting.substr(equals + 1))});
+    }
+  };
+  read_sections(file);
+  apply_all(false);
+  read_phases(file);
+  apply_all(true);
+  resolve(config_, origins_);
+  return config_;
+}
+
+}  // namespace
+
+Config parse_config(std::string_view toml, const std::string& source,
+                    const std::vector<std::string>& settings) {
+  const auto parsed = parse_toml(toml);
+  if (const TomlFault* fault = std::get_if<TomlFault>(&parsed))
+    usage_fail(fmt::format("{}:{}", source, fault->line), "not TOML: {}", fault->fault);
+  return Reader(source).read(std::get<toml::table>(parsed), settings);
+}
+
+Config load_config(const std::string& path_or_name, const std::vector<std::string>& settings) {
+  std::vector<std::string> names;
+  for (const BuiltinConfig& builtin : builtin_configs()) {
+    if (builtin.name == path_or_name) return parse_config(builtin.toml, path_or_name, settings);
+    names.emplace_back(builtin.name);
+  }
+  const bool is_path = path_or_name.find_first_of("/.") != std::string::npos;
+  std::error_code error;
+  usage_require(is_path || std::filesystem::exists(path_or_name, error), printable(path_or_name),
+                "no such file, nor a built-in configuration; did you mean {}? (built in: {})",
+                nearest(path_or_name, names), fmt::join(names, ", "));
+  const MappedFile file(path_or_name);
+  return parse_config(file.bytes(), path_or_name, settings);
+}
+
+}  // namespace hg

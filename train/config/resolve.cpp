@@ -1,0 +1,223 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "tensor/base/text.h"
+#include "tensor/base/usage_error.h"
+#include "train/config/key.h"
+#include "train/config/load.h"
+
+namespace hg {
+namespace {
+
+// More than any machine holds; beyond it, products of extents are close to overflow.
+constexpr double kMostParameters = 1e11, kMostTokens = 1e6;
+
+// What a model without these keys takes from its data set; 0 where the set does not say.
+struct DataFacts {
+  std::string_view name;
+  std::int64_t channels, size, classes;
+};
+constexpr DataFacts kDataFacts[] = {
+    {"fashion-mnist", 1, 28, 10}, {"mnist", 1, 28, 10},          {"cifar10", 3, 32, 10},
+    {"cifar100", 3, 32, 100},     {"tiny-imagenet", 3, 64, 200}, {"folder", 3, 0, 0},
+    {"shapes", 3, 32, 10},
+};
+
+void take_from_data(Config& c, const Origins& origins) {
+  const auto facts = std::find_if(std::begin(kDataFacts), std::end(kDataFacts),
+                                  [&](const DataFacts& f) { return f.name == c.data.name; });
+  const auto fill = [&](std::int64_t& value, std::int64_t fact, const char* key) {
+    if (origins.given(key)) return;
+    usage_require(fact > 0, origins.who(key), "missing: data.name = \"{}\" does not tell it",
+                  c.data.name);
+    value = fact;
+  };
+  fill(c.model.in_channels, facts->channels, "model.in_channels");
+  fill(c.model.img_size, facts->size, "model.img_size");
+  fill(c.model.num_classes, facts->classes, "model.num_classes");
+}
+
+void check_data(const Config& c, const DataConfig& data, const Origins& origins) {
+  if (data.name == "shapes")
+    usage_require(c.model.num_classes >= 2 && c.model.num_classes <= 10,
+                  origins.who("model.num_classes"),
+                  "expected 2 to 10 with data.name = \"shapes\", got {}", c.model.num_classes);
+}
+
+void resolve_model(ModelConfig& m, const Origins& origins) {
+  usage_require(m.img_size % m.patch_size == 0, origins.who("model.patch_size"),
+                "expected a divisor of model.img_size = {}, got {}", m.img_size, m.patch_size);
+  if (m.dim_head == 0) {
+    usage_require(m.emb_size % m.heads == 0, origins.who("model.heads"),
+                  "expected a divisor of model.emb_size = {} (or model.dim_head given), got {}",
+                  m.emb_size, m.heads);
+    m.dim_head = m.emb_size / m.heads;
+  }
+  const double hidden = m.mlp_ratio * static_cast<double>(m.emb_size);
+  usage_require(hidden >= 1 && hidden == std::floor(hidden), origins.who("model.mlp_ratio"),
+                "expected a whole hidden width, got {} * emb_size = {}", m.mlp_ratio, hidden);
+}
+
+// METHODS.md, appendix A, up to biases
+void check_size(const ModelConfig& m, const Origins& origins) {
+  const double side = static_cast<double>(m.img_size / m.patch_size), tokens = side * side + 1;
+  const double width = static_cast<double>(m.emb_size);
+  const double inner = static_cast<double>(m.heads * m.dim_head);
+  const double pixels = static_cast<double>(m.in_channels * m.patch_size * m.patch_size);
+  const double parameters =
+      width * (pixels + tokens + static_cast<double>(m.num_classes) +
+               static_cast<double>(m.depth) * (4 * inner + 2 * m.mlp_ratio * width));
+  usage_require(tokens <= kMostTokens, origins.who("model.patch_size"),
+                "expected at most {} tokens an image, got {}", kMostTokens, tokens);
+  usage_require(parameters <= kMostParameters, origins.who("model.emb_size"),
+                "expected a model of at most {:.0e} parameters, got about {:.1e}", kMostParameters,
+                parameters);
+}
+
+template <class Section>
+void check_options(const std::string& prefix, std::string_view variant_key,
+                   const std::string& variant, const Origins& origins) {
+  for (const Key<Section>& key : keys_of<Section>()) {
+    const std::string full = fmt::format("{}.{}", prefix, key.name);
+    if (origins.given(full))
+      usage_require(is_option_of(key.check, variant), origins.who(full),
+                    "not an option with {} = \"{}\" (but with {})", variant_key, variant,
+                    fmt::join(words(key.check.variants), ", "));
+  }
+}
+
+void resolve_attention(Config& c, const Origins& origins) {
+  AttentionConfig& a = c.attention;
+  check_options<AttentionConfig>("attention", "model.attention", c.model.attention, origins);
+  const auto components = static_cast<std::size_t>(a.components);
+  if (!origins.given("attention.sigma2_scale")) a.sigma2_scale.assign(components, 1.0);
+  usage_require(a.sigma2_scale.size() == components, origins.who("attention.sigma2_scale"),
+                "expected {} factors, one a component, got {}", components, a.sigma2_scale.size());
+  for (const std::int64_t layer : a.gate_layers)
+    usage_require(layer < c.model.depth, origins.who("attention.gate_layers"),
+                  "expected layers below model.depth = {}, got {}", c.model.depth, layer);
+}
+
+void check_selection(const Config& c, const Origins& origins) {
+  if (c.select.heuristic == "none") return;
+  const std::int64_t side = c.model.img_size / c.model.patch_size, patches = side * side;
+  const std::int64_t kept = c.select.top_k.of(patches);
+  usage_require(kept >= 1 && kept <= patches, origins.who("select.top_k"),
+                "expected 1 to {} patches, got {}", patches, kept);
+  usage_require(c.model.in_channels == 1 || c.model.in_channels == 3,
+                origins.who("select.heuristic"),
+                "expected \"none\" with model.in_channels = {}: patches are scored in gray or RGB",
+                c.model.in_channels);
+  usage_require(c.select.heuristic != "variance" || c.model.patch_size >= 2,
+                origins.who("select.heuristic"),
+                "expected another than \"variance\" with model.patch_size = 1: a pixel has none");
+  const bool fine = c.select.bins == 256;
+  usage_require(fine || c.select.bins == 32, origins.who("select.bins"),
+                "expected 256 or 32, got {}", c.select.bins);
+  usage_require(fine || (c.select.heuristic == "entropy" && c.select.form != "ref"),
+                origins.who("select.bins"),
+                "expected 256 with select.heuristic = \"{}\" in form \"{}\", which has no bins, "
+                "got {}",
+                c.select.heuristic, c.select.form, c.select.bins);
+  usage_require(fine || c.model.patch_size <= 8, origins.who("select.bins"),
+                "expected 256 with model.patch_size = {}, got {}", c.model.patch_size,
+                c.select.bins);
+}
+
+void check_contrastive(const PhaseConfig& p, const std::string& prefix, const Origins& origins) {
+  const PhaseConfig usual;
+  const auto only_with = [&](std::string_view losses, const char* key, bool as_usual) {
+    usage_require(as_usual || is_option_of({.variants = losses}, p.loss),
+                  origins.who(fmt::format("{}.{}", prefix, key)),
+                  "not an option with loss = \"{}\" (but with {})", p.loss,
+                  fmt::join(words(losses), ", "));
+  };
+  only_with("hscl hcl", "beta", p.beta == usual.beta);
+  only_with("hcl", "tau_plus", p.tau_plus == usual.tau_plus);
+  only_with("triplet", "margin", p.margin == usual.margin);
+  only_with("triplet", "negatives", p.negatives == usual.negatives);
+  only_with("hscl hcl ntxent supcon", "temperature", p.temperature == usual.temperature);
+  const bool two_view = p.views == "two_view", pairs = p.loss == "hcl" || p.loss == "ntxent";
+  usage_require(two_view || !pairs, origins.who(prefix + ".views"),
+                "expected \"two_view\" with loss = \"{}\", whose one positive is the other view, "
+                "got \"{}\"",
+                p.loss, p.views);
+  usage_require(!two_view || p.data.augment, origins.who(prefix + ".data.augment"),
+                "expected true with views = \"two_view\", else both views are the same");
+  const std::int64_t least = two_view ? 2 : 4;
+  usage_require(p.train.batch_size >= least, origins.who(prefix + ".train.batch_size"),
+                "expected at least {} with views = \"{}\", got {}", least, p.views,
+                p.train.batch_size);
+  const std::int64_t classes = p.classes_per_batch;
+  usage_require(classes == 0 || (!two_view && classes >= 2 && 2 * classes <= p.train.batch_size),
+                origins.who(prefix + ".classes_per_batch"),
+                "expected 0 with \"two_view\", else 2 to batch_size / 2, got {}", classes);
+}
+
+void resolve_pretraining(const Config& c, PhaseConfig& phase, const std::string& prefix,
+                         const Origins& origins) {
+  const ModelConfig& m = c.model;
+  const bool drop = phase.mask_mode == "drop";
+  usage_require(drop || phase.decoder_size == 0, origins.who(prefix + ".decoder_size"),
+                "not an option with mask_mode = \"token\" (but with drop)");
+  usage_require(drop || phase.decoder_depth == 1, origins.who(prefix + ".decoder_depth"),
+                "not an option with mask_mode = \"token\" (but with drop)");
+  if (drop && phase.decoder_size == 0)
+    phase.decoder_size = std::max<std::int64_t>(1, m.emb_size / 2);
+  usage_require(!phase.norm_pix || m.in_channels * m.patch_size * m.patch_size > 1,
+                origins.who(prefix + ".norm_pix"),
+                "expected false with patches of one value, which has no deviation");
+  const std::int64_t side = m.img_size / m.patch_size, patches = side * side;
+  const bool filtered = c.select.heuristic != "none" && c.select.top_k.of(patches) < patches;
+  usage_require(!filtered || c.select.mode == "drop", origins.who("select.mode"),
+                "expected \"drop\" with a phase \"pretrain\": zeroed patches are nothing to learn");
+  const std::int64_t fewest = filtered ? c.select.top_k.of(patches) : patches;
+  usage_require(!drop || phase.masked_of(fewest) < fewest, origins.who(prefix + ".mask_ratio"),
+                "expected less with mask_mode = \"drop\": {} masks all of {} patches",
+                phase.mask_ratio, fewest);
+}
+
+void check_phase(Config& c, std::size_t index, const Origins& origins) {
+  PhaseConfig& phase = c.phases[index];
+  const std::string prefix = fmt::format("phase.{}", index);
+  check_options<sections::PhaseOptions>(prefix, "kind", phase.kind, origins);
+  check_data(c, phase.data, origins);
+  usage_require(phase.new_blocks <= c.model.depth, origins.who(prefix + ".new_blocks"),
+                "expected at most model.depth = {}, got {}", c.model.depth, phase.new_blocks);
+  if (phase.kind == "contrastive") check_contrastive(phase, prefix, origins);
+  if (phase.kind == "pretrain") resolve_pretraining(c, phase, prefix, origins);
+  if (phase.kind == "prune" && phase.method == "mixed")
+    usage_require(phase.fraction >= phase.key_fraction, origins.who(prefix + ".fraction"),
+                  "expected at least key_fraction = {}, got {}", phase.key_fraction,
+                  phase.fraction);
+}
+
+void check_teacher(const LossConfig& loss, const Origins& origins) {
+  usage_require(loss.teacher.empty() == (loss.distill == 0), origins.who("loss.distill"),
+                "expected {}, got {}",
+                loss.teacher.empty() ? "0 without loss.teacher" : "more than 0 with loss.teacher",
+                loss.distill);
+}
+
+// The stem of the source, without what run.name may not hold.
+std::string default_name(const std::string& source) {
+  std::string name = std::filesystem::path(source).stem().string().substr(0, 100);
+  for (char& c : name)
+    if (c < ' ' || c > '~') c = '_';
+  return name.empty() || name == "." || name == ".." ? "run" : name;
+}
+
+}  // namespace
+
+void resolve(Config& config, const Origins& origins) {
+  if (config.run.name.empty()) config.run.name = default_name(origins.source);
+  take_from_data(config, origins);
+  resolve_model(config.model, origins);
+  check_size(config.model, origins);
+  resolve_attention(config, origins);
+  check_selection(config, origins);
+  check_teacher(config.loss, origins);
+  for (std::size_t i = 0; i < config.phases.size(); ++i) check_phase(config, i, origins);
+}
+
+}  // namespace hg

@@ -1,0 +1,91 @@
+#include <fmt/format.h>
+
+#include "tensor/base/text.h"
+#include "train/config/key.h"
+
+namespace hg {
+namespace {
+
+std::string toml_value(bool value) { return value ? "true" : "false"; }
+std::string toml_value(std::int64_t value) { return fmt::format("{}", value); }
+// The shortest text that reads back as the same double, always recognisable as a float.
+std::string toml_value(double value) {
+  std::string text = fmt::format("{}", value);
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+}
+std::string toml_value(const std::string& value) { return toml_string(value); }
+std::string toml_value(CountOrFraction value) {
+  return value.is_fraction ? toml_value(value.value)
+                           : toml_value(static_cast<std::int64_t>(value.value));
+}
+template <class T>
+std::string toml_value(const std::vector<T>& values) {
+  std::string text;
+  for (const T& value : values) text += (text.empty() ? "" : ", ") + toml_value(value);
+  return "[" + text + "]";
+}
+
+template <class Section>
+std::string value_of(const Key<Section>& key, const Section& section) {
+  return std::visit([&](auto field) { return toml_value(section.*field); }, key.field);
+}
+
+// " # what the head reads (cls, mean)"
+std::string comment_on(const Check& check, std::string_view meaning) {
+  if (check.choices.empty()) return fmt::format("  # {}", meaning);
+  return fmt::format("  # {} ({})", meaning, fmt::join(words(check.choices), ", "));
+}
+
+// One line a key that the variant has and, where there is a base, that differs from it.
+template <class Section>
+std::string lines_of(const Section& section, std::string_view variant = "",
+                     const Section* base = nullptr) {
+  std::string text;
+  for (const Key<Section>& key : keys_of<Section>()) {
+    const std::string value = value_of(key, section);
+    if (!is_option_of(key.check, variant)) continue;
+    if (base != nullptr && value == value_of(key, *base)) continue;
+    text += fmt::format("{} = {}{}\n", key.name, value, comment_on(key.check, key.meaning));
+  }
+  return text;
+}
+
+std::string phase_text(const PhaseConfig& phase, const Config& config) {
+  std::string text = "\n[[phase]]\n" + lines_of<sections::PhaseOptions>(phase, phase.kind);
+  const std::string data = lines_of(phase.data, "", &config.data);
+  const std::string train = lines_of(phase.train, "", &config.train);
+  if (!data.empty()) text += "\n[phase.data]\n" + data;
+  if (!train.empty()) text += "\n[phase.train]\n" + train;
+  return text;
+}
+
+}  // namespace
+
+std::string toml_string(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      quoted += std::string("\\") + c;
+    else if (static_cast<unsigned char>(c) < ' ' || c == 127)
+      quoted += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+    else
+      quoted += c;
+  }
+  return quoted + '"';
+}
+
+// What a phase has in common with [data] and [train] stands only there, so that a change there (or
+// by --set) still reaches the phase.
+std::string to_toml(const Config& config) {
+  std::string text =
+      "# The whole configuration of a run: `hgtrain train` on this file repeats it.\n";
+  for_each_section(config, [&]<class Section>(const Section& section) {
+    text +=
+        fmt::format("\n[{}]\n{}", name_of<Section>(), lines_of(section, config.model.attention));
+  });
+  if (config.phases.size() == 1 && config.phases[0] == phase_of(config)) return text;
+  for (const PhaseConfig& phase : config.phases) text += phase_text(phase, config);
+  return text;
+}
+
+}  // namespace hg

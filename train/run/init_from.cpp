@@ -1,0 +1,70 @@
+#include "train/run/init_from.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tensor/base/usage_error.h"
+#include "train/phases/finetune.h"
+
+namespace hg {
+namespace {
+
+std::string file_of(const std::string& path) {
+  return std::filesystem::is_directory(path) ? path + "/model.safetensors" : path;
+}
+
+// Whether the first phase pays no attention to what the file says of it.
+bool begins_anew(const Config& config, const std::string& name) {
+  const PhaseConfig& first = config.phases[0];
+  if (first.kind != "finetune") return false;
+  const std::vector<std::string> parts = new_parts(config, first);
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](const std::string& part) { return begins_with_parts(name, part); });
+}
+
+void check_shapes(const InitialWeights& init, const Config& config) {
+  const nn::Vit model(vit_options(config, init.weights, init.source), 0, true);
+  bool any = false;
+  for (const auto& [name, value] : weights_of(model)) {
+    const auto found = init.weights.tensors.find(name);
+    if (found == init.weights.tensors.end() || begins_anew(config, name)) continue;
+    usage_require(found->second.shape() == value.shape() && found->second.dtype() == value.dtype(),
+                  init.source, "{} is {}, expected {}", name, found->second, value);
+    any = true;
+  }
+  usage_require(any, init.source, "holds no tensor that this model could begin with");
+}
+
+std::string line_on(const std::string& source, const std::string& what,
+                    const std::vector<std::string>& names) {
+  return fmt::format("{}: {}: {}", source, what, fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::optional<InitialWeights> initial_weights(const Config& config) {
+  if (config.run.init_from.empty()) return std::nullopt;
+  InitialWeights init{{}, file_of(config.run.init_from)};
+  init.weights = read_safetensors(init.source);
+  require_finite(init.weights, init.source);
+  for (const char* of_its_data : {"class_names", "mean", "stddev"})
+    init.weights.metadata.erase(of_its_data);
+  check_shapes(init, config);
+  return init;
+}
+
+std::vector<std::string> differences(const InitialWeights& init, const Config& config,
+                                     const NamedTensors& model) {
+  std::vector<std::string> missing, extra, lines;
+  const auto& file = init.weights.tensors;
+  for (const auto& [name, value] : model)
+    if (!file.contains(name) && !begins_anew(config, name)) missing.push_back(name);
+  for (const auto& [name, value] : file)
+    if (std::none_of(model.begin(), model.end(), [&](auto& m) { return m.first == name; }))
+      extra.push_back(name);
+  if (!missing.empty()) lines.push_back(line_on(init.source, "does not have", missing));
+  if (!extra.empty()) lines.push_back(line_on(init.source, "has beside, not used", extra));
+  return lines;
+}
+
+}  // namespace hg

@@ -1,0 +1,81 @@
+// Energy of a training run: meter and session, and what they leave in the run folder. ledger.csv
+// and emissions.csv are rewritten, whole and closing, about twice a second, so that a kill loses
+// less than a second; a resumed run adds what its earlier parts had saved.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "data/dataset.h"
+#include "energy/meters/choice.h"
+#include "train/config/config.h"
+#include "train/run/trace_file.h"
+#include "train/store/emissions.h"
+
+namespace hg {
+
+struct RunEnergyOptions {
+  std::string folder;
+  bool resume = false;           // add to what the folder holds,
+  std::int64_t at_least_uj = 0;  // which the run is known to have used
+  bool trace = false;            // write trace.json
+};
+
+// The country's, or UsageError with the nearest code.
+const energy::CarbonIntensity& carbon_intensity_of(const RunConfig& run);
+
+class RunEnergy {
+ public:
+  static constexpr std::uint64_t kMostTracedOps = 300'000;  // some 50 MB
+
+  RunEnergy(const RunConfig& run, const RunEnergyOptions& options);
+  ~RunEnergy();
+  RunEnergy(const RunEnergy&) = delete;
+  RunEnergy& operator=(const RunEnergy&) = delete;
+
+  // Of the whole run, earlier parts included. cut() is exact and for moments when no op runs;
+  // total() is as of the last reading.
+  energy::MicroJoules cut() { return {earlier_uj() + session_->cut().energy_uj}; }
+  energy::MicroJoules total() const { return {earlier_uj() + session_->total().energy_uj}; }
+  energy::MicroJoules earlier() const { return {earlier_uj()}; }
+  energy::Watts power() const { return session_->power(); }
+  energy::Grams co2(energy::MicroJoules e) const;
+  // Share of the forward pass in the FLOPs of training so far.
+  double forward_share() const;
+
+  // Books work of a loader's thread under phase `data`.
+  void note_loading(Split split, std::int64_t start_ns, std::int64_t end_ns);
+  void save();            // the files, as of now
+  energy::Ledger stop();  // the whole run's, checked and saved
+  // Before the run and, once stopped, after it; it is part of the energy, not taken off.
+  std::optional<energy::Watts> idle_before() const { return idle_before_; }
+  std::optional<energy::Watts> idle_after() const { return idle_after_; }
+  std::uint64_t faults() const { return choice_.meter->faults(); }
+  // What the trace could hold; "" without one. After stop().
+  std::string trace_note() const;
+
+ private:
+  std::int64_t earlier_uj() const { return earlier_ ? earlier_->energy_uj : 0; }
+  void load_earlier(std::int64_t at_least_uj);
+  energy::Ledger whole(energy::Ledger books) const;
+  void write(const energy::Ledger& session_books);
+  MachineUse use(double part_s, double whole_s);
+
+  const std::string folder_;
+  const double pue_;
+  const energy::CarbonIntensity& intensity_;
+  Emissions emissions_;  // of the last save
+  MachineUse earlier_use_;
+  std::optional<energy::Ledger> earlier_;
+  energy::MeterChoice choice_;
+  std::optional<energy::Watts> idle_before_, idle_after_;
+  std::unique_ptr<TraceFile> trace_;
+  std::mutex mutex_;  // of what follows, and of the files
+  double saved_s_ = -1;
+  double cpu_before_s_ = 0, memory_sum_gb_ = 0;
+  int memory_samples_ = 0;
+  std::unique_ptr<energy::Session> session_;
+  std::array<energy::RowId, 2> loading_{};  // rows of the loaders of both splits
+};
+
+}  // namespace hg

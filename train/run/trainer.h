@@ -1,0 +1,82 @@
+// Trains a model phase by phase and keeps the run folder: metrics.csv, ledger.csv,
+// model.safetensors and state.safetensors are whole after every epoch, and after the step at which
+// a signal came or the energy budget was used up.
+#pragma once
+
+#include "tensor/base/csv.h"
+#include "train/phases/phase.h"
+#include "train/run/init_from.h"
+#include "train/run/progress.h"
+#include "train/run/run_energy.h"
+#include "train/run/signals.h"
+#include "train/step/flop_counter.h"
+
+namespace hg {
+
+struct TrainerOptions {
+  std::string folder;
+  bool resume = false;
+  bool keep_energy = false;  // count what an earlier part of the run has used, also without state
+  bool trace = false;
+  std::optional<InitialWeights> init;  // of a run that begins
+  ProgressMode progress = ProgressMode::plain;
+};
+
+enum class RunEnd { finished, interrupted, budget };
+
+struct RunResult {
+  RunEnd end = RunEnd::finished;
+  std::optional<Scores> scores;        // of the last evaluation; none: there was none yet
+  std::optional<double> sparsity;      // the sparsity term in the last epoch that had one
+  std::optional<WeightSpread> spread;  // ... and how sparse the weights were after it
+  Position position;
+  std::int64_t steps = 0, test_images = 0;
+  std::int64_t trained_parameters = 0;  // in the last phase
+  energy::Ledger energy;                // of the whole run
+  energy::Grams co2;
+  std::uint64_t faults = 0;  // of the meter
+  std::optional<energy::Watts> idle_before, idle_after;
+  std::string trace_note;  // what the trace could hold; empty: none was asked for
+};
+
+class Trainer {
+ public:
+  Trainer(const Config& config, PhaseData data, const TrainerOptions& options);
+  RunResult run();
+
+ private:
+  Trainer(const Config& config, PhaseData data, const TrainerOptions& options,
+          const RunState* state);
+  std::unique_ptr<TrainingPhase> phase_at(std::int64_t index, const Safetensors* before,
+                                          bool resumed);
+  std::unique_ptr<TrainingPhase> first_phase(const RunState* state);
+  void run_phase();
+  void enter_next_phase();
+  bool train_epoch(Progress& progress);   // false: to stop, for the reason in result_.end
+  bool finish_epoch(Progress& progress);  // the same, in the middle of evaluation
+  bool must_stop();                       // a signal came or the budget is used up
+  bool over_budget();
+  void foretell_energy(Progress& progress);
+  ProgressFields energy_fields() const;
+  void save();
+
+  const PhaseConfig& phase_config() const;
+  const RunData& phase_data() const;
+  std::string title() const;  // "epoch 2/5"
+
+  const Config config_;
+  const PhaseData data_;
+  const TrainerOptions options_;
+  FlopCounter counter_;
+  StopSignals signals_;
+  Position position_;
+  std::unique_ptr<RunEnergy> energy_;  // outlives the phase, whose loaders report to it
+  std::unique_ptr<TrainingPhase> phase_;
+  CsvLog log_;
+  std::vector<std::string> notes_;   // for the user, before the first epoch
+  std::vector<double> step_joules_;  // until the forecast is made
+  double last_joules_ = 0;
+  RunResult result_;
+};
+
+}  // namespace hg

@@ -1,0 +1,269 @@
+#include "train/step/groups.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <numeric>
+
+#include "autograd/tape.h"
+#include "tensor/backend.h"
+#include "tensor/cpu/parallel.h"
+#include "tensor/ops/view.h"
+#include "train/step/non_finite.h"
+
+namespace hg {
+namespace {
+
+constexpr std::int64_t kTokensInCache = 1200;
+// Tokens x width x blocks; the backward needs some 80 bytes of each.
+constexpr std::int64_t kKept = 1'400'000;
+constexpr std::int64_t kParametersPerToken = 14000;  // fewer tokens: adding up gradients would show
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// How many groups of up to `wanted` images: groups of one size use the allocator's blocks again, so
+// a somewhat smaller size that divides the share is preferred.
+std::int64_t groups_of_share(std::int64_t share, std::int64_t wanted) {
+  for (std::int64_t size = wanted; size > wanted / 2; --size)
+    if (share % size == 0) return share / size;
+  return ceil_div(share, wanted);
+}
+
+// Every group of every step has draws of its own.
+RandomStream dropout_stream(const GroupStep& step, std::int64_t group) {
+  RandomStream stream(step.seed, "dropout");
+  stream.seek((static_cast<std::uint64_t>(step.step) << 44) |
+              (static_cast<std::uint64_t>(group) << 32));
+  return stream;
+}
+
+void watch(Tape& tape, const GroupStep& step) {
+  for (const nn::Parameter& p : step.trained) tape.watch(p.value);
+}
+
+Tensor run_pass(const GroupStep& step, const GroupPass& pass, std::int64_t g,
+                nn::PassRecord& record) {
+  RandomStream stream = dropout_stream(step, g);
+  record = step.record;
+  return pass(g, {&stream, &record});
+}
+
+std::span<const char> frozen_blocks(const GroupStep& step) {
+  return step.frozen ? std::span<const char>(step.frozen->blocks) : std::span<const char>();
+}
+
+// One gradient per parameter, undefined where none arrived; empty for a worker without a group.
+Tensors in_order_of_parameters(const GroupStep& step, const Gradients& sums) {
+  Tensors all;
+  if (sums.empty()) return all;
+  for (const nn::Parameter& p : step.trained)
+    all.push_back(sums.has(p.value) ? sums[p.value] : Tensor());
+  return all;
+}
+
+// Gates that have not seen anything yet look at the first group, so that all groups of the step
+// have the same heads at work.
+void settle_gates(const GroupStep& step, const GroupPass& pass) {
+  if (step.model.settled() || step.plan.groups == 0) return;
+  nn::PassRecord record;
+  run_pass(step, pass, 0, record);
+  step.model.end_step({&record, 1});
+}
+
+// The sparsity term of a pass: a mean over layers.
+Figure sparsity_of(const nn::PassRecord& record) {
+  if (record.sparsity.empty()) return 0;
+  Figure mean = Figure::sum(record.sparsity);
+  mean *= 1 / static_cast<double>(record.sparsity.size());
+  return mean;
+}
+
+// The recorded passes of a step, group by group, and what they leave.
+class RecordedPasses {
+ public:
+  explicit RecordedPasses(const GroupStep& step)
+      : step_(step),
+        records_(static_cast<std::size_t>(step.plan.groups)),
+        sums_(static_cast<std::size_t>(step.plan.workers)) {}
+
+  // walk_back(tape, sums, output, worker, group) adds the group's gradients.
+  template <class WalkBack>
+  void run(const GroupPass& pass, const WalkBack& walk_back) {
+    for_each_group(step_.plan, [&](int worker, std::int64_t g) {
+      Tape tape;
+      watch(tape, step_);
+      const Tensor out = run_pass(step_, pass, g, records_[static_cast<std::size_t>(g)]);
+      walk_back(tape, sums_[static_cast<std::size_t>(worker)], out, worker, g);
+    });
+  }
+
+  Figure sparsity() const {  // mean over the batch
+    Figure mean;
+    for (std::int64_t g = 0; g < step_.plan.groups; ++g) {
+      Figure part = sparsity_of(records_[static_cast<std::size_t>(g)]);
+      part *= static_cast<double>(step_.plan.end(g) - step_.plan.begin(g)) /
+              static_cast<double>(step_.plan.batch);
+      mean += part;
+    }
+    return mean;
+  }
+
+  std::vector<Tensors> finish() {
+    step_.model.end_step(records_, frozen_blocks(step_));
+    std::vector<Tensors> gradients;
+    for (const Gradients& worker : sums_)
+      if (!worker.empty()) gradients.push_back(in_order_of_parameters(step_, worker));
+    return gradients;
+  }
+
+ private:
+  const GroupStep& step_;
+  CachedVector<nn::PassRecord> records_;
+  std::vector<Gradients> sums_;
+};
+
+using Output = Tensor (nn::Vit::*)(const Tensor& images, const nn::Context& context,
+                                   const Tensor& keep) const;
+
+Tensor evaluate_as(Output output, const nn::Vit& model, const Tensor& images, const Tensor& keep) {
+  const PhaseScope phase(Phase::eval);
+  const GroupPlan plan = plan_groups(model, images.dim(0), tokens_of(model, keep));
+  return joined_outputs(plan, [&](std::int64_t g) {
+    return (model.*output)(plan.part_of(images, g), {}, plan.part_of(keep, g));
+  });
+}
+
+}  // namespace
+
+std::int64_t tokens_of(const nn::Vit& model, const Tensor& keep) {
+  return (keep.defined() ? keep.dim(1) : model.options().patches()) + 1;
+}
+
+Tensor GroupPlan::part_of(const Tensor& whole, std::int64_t g) const {
+  return whole.defined() ? slice(whole, begin(g), end(g)) : Tensor();
+}
+
+GroupPlan plan_groups(const nn::Vit& model, std::int64_t batch, std::int64_t tokens) {
+  GroupPlan plan;
+  plan.batch = batch;
+  if (model.parameters().device() != Device::cpu) {
+    plan.groups = std::min<std::int64_t>(batch, 1);
+    return plan;
+  }
+  plan.workers = static_cast<int>(std::clamp<std::int64_t>(batch, 1, cpu::threads()));
+  const nn::VitOptions& o = model.options();
+  const std::int64_t most = std::min(kTokensInCache, kKept / (o.width * o.depth));
+  const std::int64_t wanted = std::max<std::int64_t>(
+      {1, most / tokens, model.parameters().count() / (kParametersPerToken * tokens)});
+  const std::int64_t share = std::max<std::int64_t>(1, ceil_div(batch, plan.workers));
+  plan.groups = std::min(batch, plan.workers * groups_of_share(share, wanted));
+  return plan;
+}
+
+void for_each_group(const GroupPlan& plan,
+                    const std::function<void(int worker, std::int64_t group)>& body) {
+  const Phase phase = current_phase();
+  const ScopePath* const scope = current_scope();
+  std::exception_ptr failure;
+#pragma omp parallel num_threads(plan.workers)
+  {
+    const cpu::ThreadLimit single(1);
+    const PhaseScope same_phase(phase);
+    const Scope same_scope(scope);
+    const int worker = omp_get_thread_num();
+    try {
+      for (std::int64_t g = worker; g < plan.groups; g += plan.workers) body(worker, g);
+    } catch (...) {
+#pragma omp critical(hg_group_failure)
+      if (!failure) failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+Tensor joined_outputs(const GroupPlan& plan,
+                      const std::function<Tensor(std::int64_t group)>& pass) {
+  CachedVector<Tensor> parts(static_cast<std::size_t>(plan.groups));
+  for_each_group(plan, [&](int, std::int64_t g) { parts[static_cast<std::size_t>(g)] = pass(g); });
+  if (plan.groups == 1) return parts[0];
+  TensorSpec spec = parts.at(0).spec();
+  spec.shape[0] = plan.batch;
+  const Tensor all = Tensor::empty(spec.shape, spec.dtype);
+  auto* to = static_cast<std::byte*>(all.raw());
+  for (std::int64_t g = 0; g < plan.groups; ++g) {
+    const Tensor& part = parts[static_cast<std::size_t>(g)];
+    require(part.dim(0) == plan.end(g) - plan.begin(g), "groups", "{} for {} images", part,
+            plan.end(g) - plan.begin(g));
+    backend(Device::cpu).copy(to, part.raw(), part.bytes());
+    to += part.bytes();
+  }
+  return all;
+}
+
+double summed_losses(const GroupPlan& plan, const std::function<Tensor(std::int64_t group)>& pass) {
+  CachedVector<Figure> losses(static_cast<std::size_t>(plan.groups));
+  for_each_group(plan, [&](int, std::int64_t g) {
+    losses[static_cast<std::size_t>(g)] = Figure::of(pass(g));
+  });
+  return std::accumulate(losses.begin(), losses.end(), 0.0);
+}
+
+Batchwise forward_backward(const GroupStep& step, const GroupPass& pass) {
+  CachedVector<Figure> losses(static_cast<std::size_t>(step.plan.workers));
+  step.model.begin_step(step.step, frozen_blocks(step));
+  settle_gates(step, pass);
+  Batchwise result;
+  result.ranges = step.model.update_ranges(step.trained, step.record.reaches_all_gates());
+  RecordedPasses passes(step);
+  passes.run(pass, [&](Tape& tape, Gradients& sums, const Tensor& loss, int worker, std::int64_t) {
+    losses[static_cast<std::size_t>(worker)] += Figure::of(loss);
+    tape.backward_into(sums, loss);
+  });
+  for (const Figure& loss : losses) result.loss += loss;
+  if (result.loss.here() && !std::isfinite(result.loss)) explain_non_finite_step(step, pass);
+  result.sparsity = passes.sparsity();
+  result.gradients = passes.finish();
+  return result;
+}
+
+Tensor forward_groups(const GroupStep& step, const GroupPass& output) {
+  step.model.begin_step(step.step, frozen_blocks(step));
+  settle_gates(step, output);
+  return joined_outputs(step.plan, [&](std::int64_t g) {
+    nn::PassRecord record;
+    return run_pass(step, output, g, record);
+  });
+}
+
+std::vector<Tensors> backward_groups(const GroupStep& step, const GroupPass& output,
+                                     const Tensor& output_gradients) {
+  RecordedPasses passes(step);
+  passes.run(output, [&](Tape& tape, Gradients& sums, const Tensor& out, int, std::int64_t g) {
+    const Tensor seed = step.plan.part_of(output_gradients, g);
+    tape.backward_into(sums, {&out, 1}, {&seed, 1});
+  });
+  return passes.finish();
+}
+
+void explain_non_finite_step(const GroupStep& step, const GroupPass& loss) {
+  explain_non_finite(step.model, [&] {
+    for (std::int64_t g = 0; g < step.plan.groups; ++g) {
+      Tape tape;
+      watch(tape, step);
+      nn::PassRecord record;
+      tape.backward(run_pass(step, loss, g, record));
+    }
+  });
+}
+
+Tensor evaluate_logits(const nn::Vit& model, const Tensor& images, const Tensor& keep) {
+  return evaluate_as(&nn::Vit::logits, model, images, keep);
+}
+
+Tensor evaluate_features(const nn::Vit& model, const Tensor& images, const Tensor& keep) {
+  return evaluate_as(&nn::Vit::features, model, images, keep);
+}
+
+}  // namespace hg

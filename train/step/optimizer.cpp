@@ -1,0 +1,123 @@
+#include "train/step/optimizer.h"
+
+#include <cmath>
+
+#include "tensor/base/usage_error.h"
+#include "tensor/observer.h"
+#include "tensor/ops/optimizer.h"
+#include "tensor/transfer.h"
+
+namespace hg {
+namespace {
+
+// The gradients of parameter i, in the order of the workers.
+Tensors gradients_of(const std::vector<Tensors>& gradients, std::size_t i) {
+  Tensors all;
+  for (const Tensors& worker : gradients)
+    if (worker[i].defined()) all.push_back(worker[i]);
+  return all;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(std::vector<nn::Parameter> trained, const TrainConfig& train)
+    : trained_(std::move(trained)), train_(train), adamw_(train.optimizer == "adamw") {
+  for (const nn::Parameter& p : trained_) {
+    Slot slot;
+    const auto zeros = [&] { return Tensor::zeros(p.value.shape(), DType::f32, p.value.device()); };
+    if (adamw_ || train.momentum > 0) slot.first = zeros();
+    if (adamw_) slot.second = zeros();
+    slots_.push_back(slot);
+  }
+}
+
+bool Optimizer::step(const std::vector<Tensors>& gradients, double learning_rate,
+                     const std::vector<UpdateRanges>& ranges, const Figure& loss) {
+  const PhaseScope phase(Phase::optimizer);
+  const Scope scope("optimizer");
+  const double grad_scale = clipping(gradients);
+  if (!std::isfinite(grad_scale) || !std::isfinite(loss)) return false;
+  ++steps_;
+  Tensors together;  // p, m, v, gradients of each: many are so small that it is loops and launches
+                     // that take the time
+  CachedVector<double> decays;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const Tensors mine = gradients_of(gradients, i);
+    if (mine.empty()) continue;
+    const UpdateRanges part = ranges.empty() ? UpdateRanges{} : ranges[i];
+    const Tensor& p = trained_[i].value;
+    if (adamw_ && mine.size() == gradients.size() && part.all()) {
+      together.insert(together.end(), {p, slots_[i].first, slots_[i].second});
+      together.insert(together.end(), mine.begin(), mine.end());
+      decays.push_back(decay_of(i));
+    } else {
+      update(i, mine, learning_rate, grad_scale, part);
+    }
+  }
+  if (!decays.empty())
+    adamw_step_all(adamw_options(learning_rate, grad_scale), decays, gradients.size(), together);
+  return true;
+}
+
+double Optimizer::clipping(const std::vector<Tensors>& gradients) const {
+  if (train_.grad_clip <= 0) return 1;
+  Tensors all;
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    for (const Tensor& g : gradients_of(gradients, i)) all.push_back(g);
+  const double norm = Figure::of(grad_norm(all, static_cast<int>(gradients.size())));
+  return std::isfinite(norm) ? clip_scale(norm, train_.grad_clip) : norm;
+}
+
+AdamWOptions Optimizer::adamw_options(double learning_rate, double grad_scale) const {
+  return {.lr = learning_rate,
+          .beta1 = train_.beta1,
+          .beta2 = train_.beta2,
+          .eps = train_.epsilon,
+          .weight_decay = train_.weight_decay,
+          .step = steps_,
+          .grad_scale = grad_scale};
+}
+
+void Optimizer::update(std::size_t i, In gradients, double learning_rate, double grad_scale,
+                       const UpdateRanges& ranges) {
+  const nn::Parameter& p = trained_[i];
+  if (adamw_) {
+    AdamWOptions options = adamw_options(learning_rate, grad_scale);
+    options.weight_decay = decay_of(i);
+    options.ranges = ranges;
+    adamw_step(options, p.value, slots_[i].first, slots_[i].second, gradients);
+  } else {
+    SgdOptions options;
+    options.lr = learning_rate;
+    options.momentum = train_.momentum;
+    options.weight_decay = decay_of(i);
+    options.grad_scale = grad_scale;
+    options.ranges = ranges;
+    sgd_step(options, p.value, slots_[i].first, gradients);
+  }
+}
+
+NamedTensors Optimizer::state() const {
+  NamedTensors state;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].first.defined())
+      state.emplace_back((adamw_ ? "adamw.m." : "sgd.momentum.") + trained_[i].name,
+                         slots_[i].first);
+    if (slots_[i].second.defined())
+      state.emplace_back("adamw.v." + trained_[i].name, slots_[i].second);
+  }
+  return state;
+}
+
+void Optimizer::load(const Safetensors& file, std::int64_t steps, const std::string& source) {
+  for (const auto& [name, mine] : state()) {
+    const auto found = file.tensors.find(name);
+    usage_require(found != file.tensors.end(), source, "{} is missing, expected {}", name, mine);
+    usage_require(found->second.shape() == mine.shape() && found->second.dtype() == DType::f32,
+                  source, "{} is {}, expected {}", name, found->second, mine);
+    copy_into(mine, found->second);
+  }
+  steps_ = steps;
+}
+
+}  // namespace hg

@@ -1,0 +1,48 @@
+// Applies a step's gradients to parameters: AdamW or SGD, with clipping of the whole gradient's
+// norm.
+#pragma once
+
+#include "nn/parameter.h"
+#include "tensor/figure.h"
+#include "tensor/ops/optimizer.h"
+#include "train/config/config.h"
+#include "train/store/safetensors.h"
+
+namespace hg {
+
+class Optimizer {
+ public:
+  // What is not among `trained` has no moments and never changes.
+  Optimizer(std::vector<nn::Parameter> trained, const TrainConfig& train);
+
+  // gradients: [worker][trained parameter], summed in this order. A parameter that got no gradient
+  // stays as it is, its moments too, and so does what is outside its ranges ([trained parameter];
+  // empty: all is inside). False, and nothing is changed, if the loss that the gradients are of, or
+  // their norm (which is known where it is clipped), is not finite. Of a step on a device, this is
+  // where the host waits.
+  bool step(const std::vector<Tensors>& gradients, double learning_rate,
+            const std::vector<UpdateRanges>& ranges = {}, const Figure& loss = 0);
+
+  std::int64_t steps() const { return steps_; }
+  // Moments as "adamw.m.NAME", "adamw.v.NAME" or "sgd.momentum.NAME".
+  NamedTensors state() const;
+  void load(const Safetensors& file, std::int64_t steps, const std::string& source);
+
+ private:
+  struct Slot {
+    Tensor first, second;  // m and v, or the momentum alone
+  };
+  double clipping(const std::vector<Tensors>& gradients) const;
+  double decay_of(std::size_t i) const { return trained_[i].decay ? train_.weight_decay : 0; }
+  AdamWOptions adamw_options(double learning_rate, double grad_scale) const;
+  void update(std::size_t i, In gradients, double learning_rate, double grad_scale,
+              const UpdateRanges& ranges);
+
+  const std::vector<nn::Parameter> trained_;
+  TrainConfig train_;
+  bool adamw_;
+  std::vector<Slot> slots_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace hg

@@ -1,0 +1,151 @@
+#include "train/store/checkpoint.h"
+
+#include <bit>
+#include <nlohmann/json.hpp>
+
+#include "tensor/backend.h"
+#include "tensor/base/usage_error.h"
+
+namespace hg {
+namespace {
+
+using Json = nlohmann::json;
+using Metadata = std::map<std::string, std::string>;
+
+// One list of fields for both directions. Doubles keep their bits.
+template <class Field>
+void visit(Position& p, std::int64_t& optimizer_steps, Field field) {
+  field("phase", p.phase);
+  field("epoch", p.epoch);
+  field("batch", p.batch);
+  field("rows", p.rows);
+  field("images", p.images);
+  field("epoch_images", p.epoch_images);
+  field("epoch_tokens", p.epoch_tokens);
+  field("unscored_images", p.unscored_images);
+  field("flops", p.flops);
+  field("flops_matmul", p.flops_matmul);
+  field("flops_before_epoch", p.flops_before_epoch);
+  field("epoch_loss", p.epoch_loss);
+  field("epoch_sparsity", p.epoch_sparsity);
+  field("seconds", p.seconds);
+  field("epoch_seconds", p.epoch_seconds);
+  field("energy_before_epoch_uj", p.energy_before_epoch_uj);
+  field("forecast_step", p.forecast.step);
+  field("forecast_j", p.forecast.energy_j);
+  field("forecast_low_j", p.forecast.low_j);
+  field("forecast_high_j", p.forecast.high_j);
+  field("optimizer_steps", optimizer_steps);
+}
+
+struct Writer {
+  Metadata& to;
+  template <class T>
+  void operator()(const char* name, T value) const {
+    to[name] = std::to_string(std::bit_cast<std::uint64_t>(value));
+  }
+};
+
+struct Reader {
+  const Metadata& from;
+  const std::string& source;
+  template <class T>
+  void operator()(const char* name, T& value) const {
+    const auto found = from.find(name);
+    usage_require(found != from.end(), source, "no {} in its metadata: not a run's state", name);
+    char* end = nullptr;
+    const std::uint64_t bits = std::strtoull(found->second.c_str(), &end, 10);
+    usage_require(*end == '\0' && !found->second.empty(), source, "{} is \"{}\", expected a number",
+                  name, found->second);
+    value = std::bit_cast<T>(bits);
+  }
+};
+
+void check_position(const Position& p, std::int64_t steps, const std::string& source) {
+  for (const std::int64_t v :
+       {p.phase, p.epoch, p.batch, p.rows, p.images, p.epoch_images, p.epoch_tokens,
+        p.unscored_images, p.energy_before_epoch_uj, p.forecast.step, steps})
+    usage_require(v >= 0, source, "a negative count in its metadata");
+}
+
+std::string state_path(const std::string& folder) { return folder + "/state.safetensors"; }
+
+// state.safetensors holds the weights, and what is said of them, under "model.".
+constexpr std::string_view kModel = "model.";
+
+constexpr std::string_view kFigure = "figure.";
+
+std::string in_state(const std::string& name) { return std::string(kModel) + name; }
+
+template <class Value>
+void split(const std::map<std::string, Value>& from, std::map<std::string, Value>& of_model,
+           std::map<std::string, Value>& rest) {
+  for (const auto& [name, value] : from)
+    if (name.starts_with(kModel))
+      of_model.emplace(name.substr(kModel.size()), value);
+    else
+      rest.emplace(name, value);
+}
+
+}  // namespace
+
+void save_state(const std::string& folder, const ModelWeights& weights, const NamedTensors& moments,
+                std::int64_t steps, const Position& position) {
+  NamedTensors tensors;
+  for (const auto& [name, value] : weights.tensors) tensors.emplace_back(in_state(name), value);
+  for (const auto& moment : moments) tensors.push_back(moment);
+  Metadata metadata;
+  for (const auto& [name, text] : weights.metadata) metadata.emplace(in_state(name), text);
+  Position copy = position;
+  visit(copy, steps, Writer{metadata});
+  for (const auto& [name, value] : position.figures)
+    Writer{metadata}((std::string(kFigure) + name).c_str(), value);
+  write_safetensors(state_path(folder), tensors, metadata);
+}
+
+RunState load_state(const std::string& folder) {
+  RunState state;
+  state.source = state_path(folder);
+  const Safetensors file = read_safetensors(state.source);
+  visit(state.position, state.steps, Reader{file.metadata, state.source});
+  for (const auto& [name, text] : file.metadata)
+    if (name.starts_with(kFigure))
+      Reader{file.metadata, state.source}(name.c_str(),
+                                          state.position.figures[name.substr(kFigure.size())]);
+  check_position(state.position, state.steps, state.source);
+  require_finite(file, state.source);
+  split(file.tensors, state.weights.tensors, state.moments.tensors);
+  split(file.metadata, state.weights.metadata, state.moments.metadata);
+  return state;
+}
+
+void save_model(const std::string& folder, const ModelWeights& weights, const ModelCard& card) {
+  Metadata metadata = weights.metadata;
+  metadata["class_names"] = Json(card.class_names).dump();
+  metadata["mean"] = Json(card.normalization.mean).dump();
+  metadata["stddev"] = Json(card.normalization.stddev).dump();
+  write_safetensors(folder + "/model.safetensors", weights.tensors, metadata);
+}
+
+LoadedModel load_model(const std::string& path, const Config& config) {
+  const Safetensors file = read_safetensors(path);
+  LoadedModel loaded{nn::Vit(vit_options(config, file, path), 0), {}};
+  load_weights(loaded.model, file, path);
+  if (!file.metadata.contains("class_names")) return loaded;
+  ModelCard& card = loaded.card;
+  try {
+    card.class_names = Json::parse(file.metadata.at("class_names")).get<std::vector<std::string>>();
+    card.normalization.mean = Json::parse(file.metadata.at("mean")).get<std::vector<float>>();
+    card.normalization.stddev = Json::parse(file.metadata.at("stddev")).get<std::vector<float>>();
+  } catch (const std::exception& e) {
+    usage_fail(path, "its metadata is damaged: {}", e.what());
+  }
+  const auto channels = static_cast<std::size_t>(loaded.model.options().channels);
+  usage_require(
+      card.normalization.mean.size() == channels && card.normalization.stddev.size() == channels,
+      path, "normalisation of {} channels for a model of {}", card.normalization.mean.size(),
+      channels);
+  return loaded;
+}
+
+}  // namespace hg

@@ -1,0 +1,51 @@
+// From a configuration to the model it describes, and weights in and out of it.
+#pragma once
+
+#include "nn/vit.h"
+#include "train/config/config.h"
+#include "train/store/safetensors.h"
+
+namespace hg {
+
+// Throws UsageError for a setting that this program cannot train yet.
+nn::VitOptions vit_options(const Config& config);
+// The same for the model whose weights these are: pruned if they hold masks (blocks.I.attn.mask).
+// Throws UsageError, naming `source`, where masks do not fit.
+nn::VitOptions vit_options(const Config& config, const Safetensors& weights,
+                           const std::string& source);
+
+// Where the model runs; "auto" is a GPU, if there is one.
+Device device_of(const RunConfig& run);
+
+// A run that ends with a phase that detects is a detector: its boxes count, beside its classes.
+bool detects(const Config& config);
+
+// Copies every parameter and buffer from the file. Throws UsageError, naming file, tensor and
+// shapes, if one is missing, of another shape, not finite, or unknown to the model. Heads that only
+// a phase of training uses may be in the file beside the model's own: they are passed over. Of a
+// `foreign` file, by another program, optional buffers may be missing.
+void load_weights(const nn::Vit& model, const Safetensors& file, const std::string& source,
+                  bool foreign = false);
+
+// From the phase before: what both models have, by name and shape, but for heads that only a phase
+// of training uses; the rest keeps its start. With
+// `all`, from a state of the same phase: as load_weights.
+void take_weights(const nn::Vit& model, const Safetensors& before, bool all);
+
+NamedTensors weights_of(const nn::Vit& model);  // parameters, then buffers
+
+// Whether it belongs to a head that a phase trained with, of no use to a classifier: mask_token,
+// decoder.*, projector.*, box_head.*
+bool is_training_head(std::string_view name);
+
+// Whether `start` is the whole name, or ends where a part of it does: "blocks.1" and "blocks.1."
+// begin blocks.1.norm1.weight, but not blocks.10.norm1.weight.
+bool begins_with_parts(std::string_view name, std::string_view start);
+
+// Parameters but those whose names `freeze` begins, in that sense. Throws UsageError, naming `key`,
+// for one that names nothing, or if nothing is left.
+std::vector<nn::Parameter> trained_parameters(const nn::Parameters& parameters,
+                                              const std::vector<std::string>& freeze,
+                                              const std::string& key);
+
+}  // namespace hg
