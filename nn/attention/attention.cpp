@@ -131,6 +131,10 @@ Tensor Attention::mix(const CoreInput&, const Context&) const {
   fail("attention", "\"{}\" has no core of its own", options_.variant);
 }
 
+Tensor Attention::cross(const Tensor&, const Tensor&, const Context&) const {
+  fail("attention", "\"{}\" has no form between two sequences", options_.variant);
+}
+
 Tensor Attention::project_out(const Tensor& mixed, const HeadSet& heads,
                               const Context& context) const {
   return context.dropout(from_heads(proj_, mixed, heads), options_.dropout);

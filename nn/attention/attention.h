@@ -1,5 +1,5 @@
 // Multi-head attention: [Q|K|V] = x W_qkv + b, a variant's core, the output projection. A variant
-// (METHODS.md, section 2) is a class of its own file; make_attention() knows them by name.
+// (nn/METHODS.md, section 2) is one file and one line of variants.inc.
 #pragma once
 
 #include <memory>
@@ -85,8 +85,14 @@ class Attention : public Learner {
   // picks its share of parameters bound to positions; undefined: 0 .. N-1.
   Tensor operator()(const Tensor& x, const Context& context, const Tensor& ids = {}) const;
 
+  // Queries of x [B, N, E], keys and values of `memory` [B, M, E]; softmax alone has it.
+  virtual Tensor cross(const Tensor& x, const Tensor& memory, const Context& context) const;
+
   // Before training step `step`: what a variant draws anew from time to time.
   virtual void begin_step(std::int64_t) const {}
+
+  // Rows of A, over all heads, that no key has a prior for: their output is 0.
+  virtual std::int64_t empty_rows() const { return 0; }
 
   const AttentionOptions& options() const { return options_; }
   const HeadGate* gate() const { return gate_.get(); }  // none without one
@@ -106,9 +112,12 @@ class Attention : public Learner {
   virtual Tensor mix(const CoreInput& core, const Context& context) const;
 
   // Options of the quadratic op for this input and, in training, dropout of the weights of its
-  // queries on `keys` keys.
+  // queries on `keys` keys (by default one a token).
   QuadraticOptions quadratic(const Context& context, const CoreInput& core,
                              std::int64_t keys) const;
+  QuadraticOptions quadratic(const Context& context, const CoreInput& core) const {
+    return quadratic(context, core, core.x.dim(1));
+  }
   // Runs it; records what is asked for of this layer's weights, likelihoods if it is `likely`.
   Tensor attend(QuadraticOptions options, In inputs, const Context& context, bool likely) const;
   bool wants_spread(const Context& context) const;
@@ -128,6 +137,8 @@ class Attention : public Learner {
   std::vector<ByHead> by_head_;
 };
 
+std::vector<std::string> attention_names();  // of all variants
+
 // Throws hg::Error naming an unknown variant.
 std::unique_ptr<Attention> make_attention(const Builder& parent, const AttentionOptions& options);
 
@@ -138,9 +149,11 @@ struct AttentionTraits {
   bool likelihood = false;   // has the MLE term (with Gaussian scores)
   bool spread = false;       // says how its weights on tokens are spread
   bool priors = false;       // has priors on keys or pairs
+  bool pruned = false;       // attends to a fixed support of pairs
   bool gates = false;        // has gates on tokens of its own
   bool some_heads = true;    // can leave heads out
   bool some_queries = true;  // can leave queries out
+  std::int64_t least_heads = 1;
   // f32 activations leave its gradients few right digits, however exactly the core computes
   bool ill_conditioned = false;
 };

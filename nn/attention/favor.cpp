@@ -1,8 +1,9 @@
-#include "nn/attention/favor.h"
-
+// favor: positive random features of the softmax kernel (Performer). omega [m, D], shared by the
+// heads, is a buffer that is drawn anew every `redraw` training steps.
 #include <cmath>
 
 #include "nn/attention/positions.h"
+#include "nn/attention/variant.h"
 #include "tensor/ops/favor_features.h"
 #include "tensor/ops/linear_attention.h"
 #include "tensor/ops/matmul.h"
@@ -45,7 +46,20 @@ std::int64_t feature_count(const AttentionOptions& o) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(d * std::log(d))));
 }
 
-}  // namespace
+class FavorAttention final : public Attention {
+ public:
+  FavorAttention(const Builder& parent, const AttentionOptions& options);
+  void begin_step(std::int64_t step) const override;
+  static AttentionTraits traits(const AttentionOptions&) { return {}; }
+
+ private:
+  Tensor mix(const CoreInput& core, const Context& context) const override;
+  void draw(std::int64_t index) const;
+
+  std::uint64_t seed_;
+  std::string stream_;
+  Tensor omega_;
+};
 
 FavorAttention::FavorAttention(const Builder& parent, const AttentionOptions& o)
     : Attention(parent, o), seed_(parent.parameters().seed()) {
@@ -89,5 +103,9 @@ Tensor FavorAttention::mix(const CoreInput& core, const Context&) const {
   return linear_attention(features(parts[0], Shift::token), features(parts[1], Shift::sequence),
                           parts[2], heads, 1e-12);
 }
+
+}  // namespace
+
+AttentionVariant favor_attention() { return variant<FavorAttention>(); }
 
 }  // namespace hg::nn

@@ -1,8 +1,9 @@
-#include "nn/attention/kerformer.h"
-
+// kerformer: sigmoid of queries, softmax of keys over tokens or features, and SE-K: gates on tokens
+// that see a squeeze of all keys (two linear layers, shared by the heads).
 #include <limits>
 
 #include "nn/attention/positions.h"
+#include "nn/attention/variant.h"
 #include "tensor/observer.h"
 #include "tensor/ops/broadcast.h"
 #include "tensor/ops/linear_attention.h"
@@ -29,7 +30,18 @@ Tensor add_rows(const Tensor& x, const Tensor& b) {
   return permute(add_leading(rows, b), own ? Shape{1, 2, 0} : Shape{0, 2, 1});
 }
 
-}  // namespace
+class KerformerAttention final : public Attention {
+ public:
+  KerformerAttention(const Builder& parent, const AttentionOptions& options);
+  static AttentionTraits traits(const AttentionOptions& o) { return {.gates = o.se}; }
+
+ private:
+  Tensor mix(const CoreInput& core, const Context& context) const override;
+  // SE-K gates [B, N, H] of raw keys and of their softmax, both [B, N, H, D].
+  Tensor gates(const Tensor& keys, const Tensor& softmaxed, const Tensor& ids) const;
+
+  Tensor weight1_, bias1_, weight2_, bias2_;  // [h, T], [h], [T, h], [T]; undefined without SE-K
+};
 
 KerformerAttention::KerformerAttention(const Builder& parent, const AttentionOptions& o)
     : Attention(parent, o) {
@@ -81,5 +93,9 @@ Tensor KerformerAttention::gates(const Tensor& keys, const Tensor& softmaxed,
   const Tensor g = sigmoid(add_rows(matmul(outward, hidden), bias));
   return permute(reshape(g, {n, batch, heads}), {1, 0, 2});
 }
+
+}  // namespace
+
+AttentionVariant kerformer_attention() { return variant<KerformerAttention>(); }
 
 }  // namespace hg::nn

@@ -1,7 +1,8 @@
-#include "nn/attention/mgk.h"
-
+// mgk: each token has a mixture of M Gaussian keys; a_ij is the mixture's share of token j.
 #include <cmath>
 
+#include "nn/attention/mixture_keys.h"
+#include "nn/attention/variant.h"
 #include "tensor/ops/gather.h"
 #include "tensor/ops/permute.h"
 #include "tensor/ops/reduce.h"
@@ -10,8 +11,33 @@
 #include "tensor/transfer.h"
 
 namespace hg::nn {
+namespace {
 
 using Mode = AttentionOptions::Mode;
+
+class MgkAttention final : public Attention {
+ public:
+  MgkAttention(const Builder& parent, const AttentionOptions& options);
+  // soft_e: pi becomes the mean responsibility of its component over images and queries (and over
+  // what else the pi's shape has no axis for).
+  void learn(const CachedVector<Tensors>& passes) const override;
+  static AttentionTraits traits(const AttentionOptions& o) {
+    return {.quadratic = true,
+            .weights = true,
+            .likelihood = true,
+            .spread = true,
+            // soft_e learns the priors from the shares of all heads
+            .some_heads = o.mode != Mode::soft_e};
+  }
+
+ private:
+  Tensor mix(const CoreInput& core, const Context& context) const override;
+  // Sums of responsibilities and how many pairs are in them, by position: [T, H M], [T].
+  Tensors by_position(const Tensor& responsibilities, const Tensor& ids,
+                      std::int64_t queries) const;
+
+  MixtureKeys keys_;
+};
 
 MgkAttention::MgkAttention(const Builder& parent, const AttentionOptions& o)
     : Attention(parent, o), keys_(parent.child("attn"), o) {
@@ -19,7 +45,7 @@ MgkAttention::MgkAttention(const Builder& parent, const AttentionOptions& o)
 }
 
 Tensor MgkAttention::mix(const CoreInput& core, const Context& context) const {
-  QuadraticOptions o = quadratic(context, core, core.x.dim(1));
+  QuadraticOptions o = quadratic(context, core);
   o.score = QuadraticOptions::Score::rbf;
   o.norm_const = options_.norm_const;
   for (std::size_t r = 0; r < options_.sigma2_scale.size(); ++r)
@@ -84,5 +110,9 @@ void MgkAttention::learn(const CachedVector<Tensors>& passes) const {
       if (counts[i] > 0) pi.data<float>()[i] = static_cast<float>(sums[i] / counts[i]);
   });
 }
+
+}  // namespace
+
+AttentionVariant mgk_attention() { return variant<MgkAttention>(); }
 
 }  // namespace hg::nn

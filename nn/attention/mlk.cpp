@@ -1,8 +1,9 @@
-#include "nn/attention/mlk.h"
-
+// mlk: the linear form of mgk. A token's feature is the mixture sum_r pi_r f(k_r), f = elu + 1.
 #include <limits>
 
+#include "nn/attention/mixture_keys.h"
 #include "nn/attention/positions.h"
+#include "nn/attention/variant.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/linear_attention.h"
 #include "tensor/ops/permute.h"
@@ -11,8 +12,24 @@
 #include "tensor/ops/unary.h"
 
 namespace hg::nn {
+namespace {
 
 using PiShape = AttentionOptions::PiShape;
+
+class MlkAttention final : public Attention {
+ public:
+  MlkAttention(const Builder& parent, const AttentionOptions& options);
+  static AttentionTraits traits(const AttentionOptions&) { return {}; }
+
+ private:
+  Tensor mix(const CoreInput& core, const Context& context) const override;
+  Tensor features(const Tensor& x) const;  // [B, N, H, D]
+  // x times its component's priors, which `priors` [M, 1 or T, 1 or H] holds.
+  Tensor weighed(const Tensor& x, const Tensor& priors, std::int64_t component,
+                 const Tensor& ids) const;
+
+  MixtureKeys keys_;
+};
 
 MlkAttention::MlkAttention(const Builder& parent, const AttentionOptions& o)
     : Attention(parent, o), keys_(parent.child("attn"), o) {
@@ -57,5 +74,9 @@ Tensor MlkAttention::mix(const CoreInput& core, const Context&) const {
   return linear_attention(without_heads(features(parts[0])), without_heads(mixture), parts[2],
                           core.heads.count(), 1e-6);
 }
+
+}  // namespace
+
+AttentionVariant mlk_attention() { return variant<MlkAttention>(); }
 
 }  // namespace hg::nn

@@ -1,9 +1,10 @@
-#include "nn/attention/prior.h"
-
+// gmm and fiak: a_ij = p_ij e^s_ij / (its sum over j), p = min(|pi|, 1) learned, of each key
+// (gmm, pi [H, N]) or of each pair (fiak, pi [H, N, N]).
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "nn/attention/variant.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/reduce.h"
 #include "tensor/ops/unary.h"
@@ -24,7 +25,28 @@ Tensor hoyer(const Tensor& p) {
   return scale(over, 1 / (std::sqrt(static_cast<double>(p.dim(-1))) - 1));
 }
 
-}  // namespace
+class PriorAttention final : public Attention {
+ public:
+  enum class Of { key, pair };
+  PriorAttention(const Builder& parent, const AttentionOptions& options, Of of);
+
+  std::int64_t empty_rows() const override;
+  static AttentionTraits traits(const AttentionOptions& o) {
+    return {.quadratic = true,
+            .weights = true,
+            .likelihood = o.rbf_score,
+            .spread = true,
+            .priors = true};
+  }
+
+ private:
+  Tensor mix(const CoreInput& core, const Context& context) const override;
+
+  void record_sparsity(const Tensor& pi, const Context& context) const;
+
+  Of of_;
+  Tensor pi_;
+};
 
 // Any constant start is softmax; its size sets how fast ln pi moves.
 PriorAttention::PriorAttention(const Builder& parent, const AttentionOptions& o, Of of)
@@ -38,7 +60,7 @@ PriorAttention::PriorAttention(const Builder& parent, const AttentionOptions& o,
 }
 
 Tensor PriorAttention::mix(const CoreInput& core, const Context& context) const {
-  QuadraticOptions o = quadratic(context, core, core.x.dim(1));
+  QuadraticOptions o = quadratic(context, core);
   const Tensor pi = core.heads.of(pi_);
   record_sparsity(pi, context);
   o.prior = QuadraticOptions::Prior::clipped;
@@ -68,5 +90,10 @@ std::int64_t PriorAttention::empty_rows() const {
     empty += std::all_of(pi + r * n, pi + (r + 1) * n, [](float p) { return p == 0; });
   return of_ == Of::key ? empty * n : empty;
 }
+
+}  // namespace
+
+AttentionVariant gmm_attention() { return variant<PriorAttention>(PriorAttention::Of::key); }
+AttentionVariant fiak_attention() { return variant<PriorAttention>(PriorAttention::Of::pair); }
 
 }  // namespace hg::nn

@@ -41,4 +41,9 @@ struct Pruned {
 // what does not fit.
 Pruned prune(const std::vector<Tensor>& priors, const PruneOptions& options);
 
+// A support as bits, i64 [H, N, ceil(N / 64)]: of each query a bit a key, lowest first. And back,
+// which throws hg::Error where they are not such bits.
+Tensor mask_of(const PairSupport& support);
+std::shared_ptr<const PairSupport> support_of(const Tensor& mask);
+
 }  // namespace hg::nn

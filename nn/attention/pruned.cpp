@@ -1,5 +1,8 @@
-#include "nn/attention/pruned.h"
-
+// fiak_pruned: plain softmax (or the Gaussian's) on a fixed support. Keys that no query of a head
+// attends to are not projected. A support other than all pairs is saved as bits: buffer `mask`
+// (mask_of).
+#include "nn/attention/prune.h"
+#include "nn/attention/variant.h"
 #include "tensor/observer.h"
 #include "tensor/ops/kept_projection.h"
 #include "tensor/ops/sparse_attention.h"
@@ -8,13 +11,23 @@
 namespace hg::nn {
 namespace {
 
-constexpr std::int64_t kBits = 64;
+class PrunedAttention final : public Attention {
+ public:
+  PrunedAttention(const Builder& parent, const AttentionOptions& options);
+  static AttentionTraits traits(const AttentionOptions&) {
+    return {.quadratic = true,
+            .weights = true,
+            .pruned = true,
+            .some_heads = false,
+            .some_queries = false};
+  }
 
-std::int64_t words_of(std::int64_t tokens) { return (tokens + kBits - 1) / kBits; }
+ private:
+  Tensor mixed(CoreInput core, const Context& context) const override;
+  Supports supports_of(const Tensor& ids) const;
 
-std::uint64_t bit(std::int64_t key) { return std::uint64_t{1} << (key % kBits); }
-
-}  // namespace
+  std::shared_ptr<const PairSupport> support_;
+};
 
 PrunedAttention::PrunedAttention(const Builder& parent, const AttentionOptions& o)
     : Attention(parent, o),
@@ -54,38 +67,8 @@ Tensor PrunedAttention::mixed(CoreInput core, const Context& context) const {
   return sparse_attention(o, qkv[0], qkv[1], qkv[2]);
 }
 
-Tensor mask_of(const PairSupport& support) {
-  const std::int64_t n = support.tokens(), words = words_of(n);
-  const Tensor mask = Tensor::zeros({support.heads(), n, words}, DType::i64);
-  for (std::int64_t h = 0; h < support.heads(); ++h) {
-    const PairSupport::Lists lists = support.by_query(h);
-    for (std::int64_t i = 0; i < n; ++i)
-      for (std::int64_t p = lists.begin(i, 0); p < lists.begin(i + 1, 0); ++p) {
-        const std::int64_t key = support.kept_tokens(h)[lists.others[p]];
-        std::int64_t& word = mask.data<std::int64_t>()[(h * n + i) * words + key / kBits];
-        word = static_cast<std::int64_t>(static_cast<std::uint64_t>(word) | bit(key));
-      }
-  }
-  return mask;
-}
+}  // namespace
 
-std::shared_ptr<const PairSupport> support_of(const Tensor& mask) {
-  require(mask.rank() == 3 && mask.dtype() == DType::i64 && mask.dim(0) > 0 && mask.dim(1) > 0 &&
-              mask.dim(1) <= PairSupport::kMostTokens && mask.dim(2) == words_of(mask.dim(1)),
-          "mask", "expected i64[H,N,N/64], got {}", mask);
-  const std::int64_t n = mask.dim(1), words = mask.dim(2);
-  const std::int64_t* const bits = mask.data<std::int64_t>();
-  const auto has = [&](std::int64_t row, std::int64_t key) {
-    return (static_cast<std::uint64_t>(bits[row * words + key / kBits]) & bit(key)) != 0;
-  };
-  for (std::int64_t row = 0; row < mask.dim(0) * n; ++row)
-    for (std::int64_t key = n; key < words * kBits; ++key)
-      require(!has(row, key), "mask", "a bit of key {} in {} of {} keys", key, mask, n);
-  return std::make_shared<const PairSupport>(
-      mask.dim(0), n, [&](std::int64_t h, std::int64_t i, PairSupport::Row& keys) {
-        for (std::int64_t j = 0; j < n; ++j)
-          if (has(h * n + i, j)) keys.push_back(static_cast<std::uint16_t>(j));
-      });
-}
+AttentionVariant fiak_pruned_attention() { return variant<PrunedAttention>(); }
 
 }  // namespace hg::nn

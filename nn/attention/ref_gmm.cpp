@@ -1,10 +1,12 @@
-#include "nn/attention/ref_gmm.h"
-
+// ref_gmm, for replication of the reference only: softmax attention whose output rows are
+// multiplied by the log-density of the row among the heads' rows. The reference multiplies the rows
+// of A and forms A V again, which is the same.
 #include <cmath>
 #include <limits>
 #include <numbers>
 
 #include "nn/attention/positions.h"
+#include "nn/attention/variant.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/broadcast.h"
 #include "tensor/ops/permute.h"
@@ -31,17 +33,29 @@ Tensor log_density(const Tensor& p) {
                      Tensor::full({p.dim(2)}, constant, p.dtype(), p.device()));
 }
 
+class RefGmmAttention final : public Attention {
+ public:
+  RefGmmAttention(const Builder& parent, const AttentionOptions& o) : Attention(parent, o) {
+    require(o.heads >= traits(o).least_heads, "ref_gmm", "a variance over {} heads", o.heads);
+  }
+  static AttentionTraits traits(const AttentionOptions&) {
+    return {.quadratic = true,
+            .weights = true,
+            .spread = true,
+            .least_heads = 2,
+            .ill_conditioned = true};
+  }
+
+ private:
+  Tensor mix(const CoreInput& core, const Context& context) const override {
+    const Tensor mixed = attend(quadratic(context, core), core.qkv, context, false);
+    const Tensor p = permute(with_heads(mixed, core.heads.count()), {2, 0, 1, 3});  // [H, B, N, D]
+    return without_heads(permute(scale_axes(p, log_density(p), 0), {1, 2, 0, 3}));
+  }
+};
+
 }  // namespace
 
-RefGmmAttention::RefGmmAttention(const Builder& parent, const AttentionOptions& o)
-    : Attention(parent, o) {
-  require(o.heads >= 2, "ref_gmm", "a variance over {} heads", o.heads);
-}
-
-Tensor RefGmmAttention::mix(const CoreInput& core, const Context& context) const {
-  const Tensor mixed = attend(quadratic(context, core, core.x.dim(1)), core.qkv, context, false);
-  const Tensor p = permute(with_heads(mixed, core.heads.count()), {2, 0, 1, 3});  // [H, B, N, D]
-  return without_heads(permute(scale_axes(p, log_density(p), 0), {1, 2, 0, 3}));
-}
+AttentionVariant ref_gmm_attention() { return variant<RefGmmAttention>(); }
 
 }  // namespace hg::nn

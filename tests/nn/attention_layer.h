@@ -31,11 +31,10 @@ inline AttentionOptions variant(const std::string& name) {
 inline std::vector<AttentionOptions> all_variants() {
   using O = AttentionOptions;
   std::vector<O> all;
-  for (const char* name : {"softmax", "rbf", "mgk", "mlk", "gmm", "fiak", "prob", "linear_elu",
-                           "efficient", "kerformer", "favor", "cosformer", "linformer", "xca",
-                           "sparsemax", "entmax15", "ref_gmm"}) {
+  for (const std::string& name : nn::attention_names()) {
     O o;
     o.variant = name;
+    if (nn::attention_traits(o).pruned) continue;  // without a support it is softmax
     o.rows = 3;
     o.reduction = 2;
     all.push_back(o);

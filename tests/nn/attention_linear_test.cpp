@@ -1,7 +1,6 @@
 // What METHODS.md, sections 2.4 and 2.8 - 2.14 say must hold of the linear variants.
 #include <numbers>
 
-#include "nn/attention/favor.h"
 #include "tensor/ops/cos_features.h"
 #include "tensor/ops/favor_features.h"
 #include "tensor/ops/linear_attention.h"

@@ -1,7 +1,5 @@
 // fiak_pruned: on a support it is dense attention with nothing at the other pairs, in values,
 // gradients and cost, and it never looks at what was dropped.
-#include "nn/attention/pruned.h"
-
 #include <limits>
 
 #include "nn/attention/prune.h"

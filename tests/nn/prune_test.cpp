@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "nn/attention/pruned.h"
 #include "tensor/random.h"
 
 namespace {

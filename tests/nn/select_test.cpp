@@ -82,10 +82,12 @@ Pass pass(const Vit& model, const Tensor& input, const Tensor& keep) {
   return result;
 }
 
-const std::vector<std::string> kVariants{
-    "softmax",   "rbf",        "mgk",       "mlk",       "gmm",    "fiak",
-    "prob",      "linear_elu", "efficient", "kerformer", "favor",  "cosformer",
-    "linformer", "xca",        "sparsemax", "entmax15",  "ref_gmm"};
+std::vector<std::string> variants() {
+  std::vector<std::string> names = nn::attention_names();
+  std::erase(names, "fiak_pruned");
+  return names;
+}
+const std::vector<std::string> kVariants = variants();
 
 // Ops that gave something of the length of the whole sequence for each image.
 class WholeSequences final : public Observer {

@@ -72,7 +72,7 @@ CaseOptions case_of(const Curve& curve, std::int64_t tokens, const AttentionBenc
 // each.
 double bytes_foreseen(const Curve& curve, const CaseOptions& options) {
   const auto tokens = static_cast<double>(options.attention.tokens);
-  if (curve.options.variant == "fiak_pruned")
+  if (nn::attention_traits(curve.options).pruned)
     return tokens * tokens * static_cast<double>(curve.options.heads) * (4 + 8 + 8 + 1 + 8);
   const AttentionCase hollow(options, true);
   double bytes = 2 * sizeof(float) * static_cast<double>(hollow.parameters());
@@ -96,7 +96,8 @@ double seconds_foreseen(const Curve& curve, const CaseOptions& options) {
 // Empty: nothing speaks against it.
 std::string reason_to_skip(const Curve& curve, const CaseOptions& options,
                            const AttentionBenchOptions& o) {
-  if (curve.options.variant == "fiak_pruned" && options.attention.tokens > PairSupport::kMostTokens)
+  if (nn::attention_traits(curve.options).pruned &&
+      options.attention.tokens > PairSupport::kMostTokens)
     return fmt::format("pruned pairs are of at most {} tokens", PairSupport::kMostTokens);
   const double bytes = bytes_foreseen(curve, options);
   if (bytes > o.gigabytes * 1e9)

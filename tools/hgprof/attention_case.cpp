@@ -79,7 +79,7 @@ AttentionCase::AttentionCase(const CaseOptions& options, bool hollow)
     : parameters_(options.seed, hollow) {
   const std::uint64_t before = allocator::stats().bytes_in_use;
   nn::AttentionOptions o = options.attention;
-  if (o.variant == "fiak_pruned") o.support = random_support(options);
+  if (nn::attention_traits(o).pruned) o.support = random_support(options);
   attention_ = nn::make_attention(nn::Builder(parameters_), o);
   const Shape shape{1, o.tokens, o.width};
   if (hollow) {

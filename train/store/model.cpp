@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "nn/attention/pruned.h"
+#include "nn/attention/prune.h"
 #include "tensor/base/usage_error.h"
 #include "tensor/cuda/device.h"
 #include "tensor/transfer.h"
@@ -80,10 +80,10 @@ void require_consistent_gates(const Config& config, const nn::AttentionOptions& 
   if (o.gate == Gate::head) {
     possible(traits.some_heads && !pruned, "which need all heads");
     const std::int64_t kept = nn::kept_of(a.gate_keep, config.model.heads);
-    usage_require(o.variant != "ref_gmm" || kept >= 2, "attention.gate_keep",
-                  "expected a share of at least 2 of {} heads with model.attention = \"ref_gmm\", "
+    usage_require(std::max<std::int64_t>(1, kept) >= traits.least_heads, "attention.gate_keep",
+                  "expected a share of at least {} of {} heads with model.attention = \"{}\", "
                   "got {}",
-                  config.model.heads, a.gate_keep);
+                  traits.least_heads, config.model.heads, o.variant, a.gate_keep);
   }
   if (o.gate == Gate::token) possible(traits.some_queries && !pruned, "which need all queries");
   usage_require(o.gate == Gate::head || o.gate == Gate::token || a.gate_keep == 1,
@@ -138,19 +138,19 @@ void require_consistent(const Config& config, const nn::AttentionOptions& o) {
                 "expected 0 with model.attention = \"{}\" and its options, which have no "
                 "likelihood, got {}",
                 o.variant, config.loss.mle);
-  usage_require(o.variant != "ref_gmm" || config.model.heads >= 2, "model.heads",
-                "expected at least 2 with model.attention = \"ref_gmm\", got {}",
-                config.model.heads);
-  if (o.variant != "mlk") return;
+  usage_require(config.model.heads >= traits.least_heads, "model.heads",
+                "expected at least {} with model.attention = \"{}\", got {}", traits.least_heads,
+                o.variant, config.model.heads);
+  if (traits.likelihood) return;  // of Gaussians, whose options these are
   usage_require(o.mode == nn::AttentionOptions::Mode::soft, "attention.mode",
-                "expected \"soft\" with model.attention = \"mlk\", got \"{}\"",
+                "expected \"soft\" with model.attention = \"{}\", got \"{}\"", o.variant,
                 config.attention.mode);
   usage_require(!o.norm_const, "attention.norm_const",
-                "expected false with model.attention = \"mlk\", which has no Gaussians");
+                "expected false with model.attention = \"{}\", which has no Gaussians", o.variant);
   for (const double factor : o.sigma2_scale)
     usage_require(factor == 1, "attention.sigma2_scale",
-                  "expected 1 with model.attention = \"mlk\", which has no Gaussians, got {}",
-                  factor);
+                  "expected 1 with model.attention = \"{}\", which has no Gaussians, got {}",
+                  o.variant, factor);
 }
 
 }  // namespace
@@ -184,9 +184,10 @@ nn::VitOptions vit_options(const Config& config, const Safetensors& weights,
     return weights.tensors.find(fmt::format("blocks.{}.attn.mask", block));
   };
   if (mask_of(0) == weights.tensors.end()) return options;
-  const std::string& variant = config.model.attention;
-  usage_require(variant == "fiak" || variant == "gmm" || variant == "fiak_pruned", source,
-                "holds masks of pruned attention, but model.attention is \"{}\"", variant);
+  const nn::AttentionTraits traits = nn::attention_traits(options.attention);
+  usage_require(traits.priors || traits.pruned, source,
+                "holds masks of pruned attention, but model.attention is \"{}\"",
+                options.attention.variant);
   options.attention.variant = "fiak_pruned";
   for (std::int64_t i = 0; i < options.depth; ++i) {
     const auto mask = mask_of(i);
