@@ -3,8 +3,8 @@
 #pragma once
 
 #include "nn/attention/attention.h"
-#include "nn/mlp.h"
-#include "nn/norm.h"
+#include "nn/layers/mlp.h"
+#include "nn/layers/norm.h"
 
 namespace hg::nn {
 

@@ -1,7 +1,7 @@
 // Image -> patch tokens: the C p p pixels of a patch times W [E, C, p, p] plus bias.
 #pragma once
 
-#include "nn/parameter.h"
+#include "nn/layers/parameter.h"
 
 namespace hg::nn {
 

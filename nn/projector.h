@@ -1,7 +1,7 @@
 // The head of a contrastive phase: Linear(E -> E), GELU, Linear(E -> 128), to length 1.
 #pragma once
 
-#include "nn/linear.h"
+#include "nn/layers/linear.h"
 
 namespace hg::nn {
 

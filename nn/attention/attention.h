@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "nn/attention/gate.h"
-#include "nn/linear.h"
+#include "nn/layers/linear.h"
 #include "tensor/pair_support.h"
 
 namespace hg::nn {

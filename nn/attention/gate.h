@@ -2,7 +2,7 @@
 #pragma once
 
 #include "nn/attention/heads.h"
-#include "nn/context.h"
+#include "nn/layers/context.h"
 
 namespace hg::nn {
 

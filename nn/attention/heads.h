@@ -1,7 +1,7 @@
 // Which heads of a layer are at work, and their share of tensors that hold all heads side by side.
 #pragma once
 
-#include "nn/linear.h"
+#include "nn/layers/linear.h"
 #include "tensor/ops/optimizer.h"
 
 namespace hg::nn {

@@ -2,7 +2,7 @@
 // norm.
 #pragma once
 
-#include "nn/parameter.h"
+#include "nn/layers/parameter.h"
 #include "tensor/figure.h"
 #include "tensor/ops/optimizer.h"
 #include "train/config/config.h"

@@ -1,4 +1,4 @@
-#include "nn/norm.h"
+#include "nn/layers/norm.h"
 
 #include "tensor/observer.h"
 #include "tensor/ops/layer_norm.h"

@@ -1,4 +1,4 @@
-#include "nn/linear.h"
+#include "nn/layers/linear.h"
 
 #include "tensor/observer.h"
 #include "tensor/ops/linear.h"

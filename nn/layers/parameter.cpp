@@ -1,4 +1,4 @@
-#include "nn/parameter.h"
+#include "nn/layers/parameter.h"
 
 #include "tensor/random.h"
 #include "tensor/transfer.h"

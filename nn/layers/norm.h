@@ -1,7 +1,7 @@
 // Layer norm over the last axis: weight (gamma) and bias (beta) of its width.
 #pragma once
 
-#include "nn/parameter.h"
+#include "nn/layers/parameter.h"
 
 namespace hg::nn {
 

@@ -1,7 +1,7 @@
 // A linear layer: weight [out, in], bias [out].
 #pragma once
 
-#include "nn/parameter.h"
+#include "nn/layers/parameter.h"
 
 namespace hg::nn {
 

@@ -1,8 +1,8 @@
 // Linear(E -> r E), GELU, Linear(r E -> E).
 #pragma once
 
-#include "nn/context.h"
-#include "nn/linear.h"
+#include "nn/layers/context.h"
+#include "nn/layers/linear.h"
 
 namespace hg::nn {
 

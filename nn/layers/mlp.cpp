@@ -1,4 +1,4 @@
-#include "nn/mlp.h"
+#include "nn/layers/mlp.h"
 
 #include "tensor/observer.h"
 
