@@ -35,8 +35,8 @@
 #include "tensor/ops/unary.h"
 #include "tensor/ops/view.h"
 #include "tensor/random.h"
-#include "tests/energy/fake_meter.h"
-#include "tests/energy/powercap_tree.h"
+#include "tests/energy/meters/fake_meter.h"
+#include "tests/energy/meters/powercap_tree.h"
 
 namespace {
 

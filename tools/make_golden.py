@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes tests/golden/vit.safetensors with PyTorch: a tiny ViT's weights, logits, loss, gradients and
-the losses of ten AdamW steps, to which tests/train/golden_test.cpp holds the engine.
+the losses of ten AdamW steps, to which tests/train/step/golden_test.cpp holds the engine.
 
 usage: tools/make_golden.py [FILE]     (needs PyTorch; the tests do not)
 """

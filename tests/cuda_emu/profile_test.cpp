@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "energy/books/session.h"
-#include "tests/energy/fake_meter.h"
+#include "tests/energy/meters/fake_meter.h"
 #include "train/phases/bench_step.h"
 
 namespace hg {

@@ -7,7 +7,7 @@
 
 #include "tensor/base/csv.h"
 #include "tensor/observer.h"
-#include "tests/train/temp_folder.h"
+#include "tests/support/temp_folder.h"
 #include "train/commands/commands.h"
 #include "train/run/run.h"
 

@@ -46,16 +46,6 @@ void overwrite(std::string& bytes, std::size_t at, std::uint32_t value, std::siz
 
 }  // namespace
 
-TempFolder::TempFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "hg-test-XXXXXX").string();
-  REQUIRE(mkdtemp(pattern.data()) != nullptr);
-  path_ = pattern;
-}
-TempFolder::~TempFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 std::string big_endian(std::uint32_t v) {
   std::string bytes(4, '\0');
   overwrite(bytes, 0, v, 4);

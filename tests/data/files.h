@@ -1,4 +1,4 @@
-// What the data tests share: temporary folders, small files in each format, damaged ones.
+// What the data tests share: small files in each format, and damaged ones.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -11,22 +11,9 @@
 #include "data/file.h"
 #include "tensor/base/error.h"
 #include "tensor/random.h"
+#include "tests/support/temp_folder.h"
 
 namespace hg::testing {
-
-// An empty folder, gone with all it holds when the object is.
-class TempFolder {
- public:
-  TempFolder();
-  ~TempFolder();
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  const Path& path() const { return path_; }
-  Path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  Path path_;
-};
 
 std::string big_endian(std::uint32_t v);
 std::string gzipped(const std::string& bytes);

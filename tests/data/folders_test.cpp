@@ -72,7 +72,7 @@ TEST_CASE("a folder that is not one of classes is an error") {
   contains(fault(), "0 class folders, expected 2 or more");
   write_images(root / "a", 2, 0);
   std::filesystem::create_directories(root / "b");
-  contains(fault(), (root / "b").string() + ": a class folder without images");
+  contains(fault(), root / "b" + ": a class folder without images");
   write_images(root / "b", 2, 0);
   contains(fault(Split::test), "no class has the 5 images");
   std::filesystem::create_directories(root / "val");
@@ -84,7 +84,7 @@ TEST_CASE("a folder that is not one of classes is an error") {
   std::filesystem::create_directories(root / "test/a");
   contains(fault(Split::test), "no images in its class folders");
   write_images(root / "test/c", 1, 0);
-  contains(fault(Split::test), (root / "test/c").string() + ": a class that the training images");
+  contains(fault(Split::test), root / "test/c" + ": a class that the training images");
   write(root / "train/a/img 0.png", "\x89PNG, but not really");
   const auto train = open_folder(root.path(), Split::train, 8);
   Image image;

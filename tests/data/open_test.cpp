@@ -32,13 +32,12 @@ TEST_CASE("a data set is found in the root, then below HG_DATA") {
   CHECK(first_label(named("cifar10")) == 1);
   write(data.folder / "cifar10/test_batch.bin", cifar_records(1, {2}));
   CHECK(first_label(named("cifar10")) == 2);
-  CHECK(first_label(named("cifar10", root.path().string())) == 2);  // not in the root
+  CHECK(first_label(named("cifar10", root.path())) == 2);  // not in the root
   write(root / "cifar10/test_batch.bin", cifar_records(1, {3}));
-  CHECK(first_label(named("cifar10", root.path().string())) == 3);
+  CHECK(first_label(named("cifar10", root.path())) == 3);
   write(root / "test_batch.bin", cifar_records(1, {4}));
-  CHECK(first_label(named("cifar10", root.path().string())) == 4);
-  CHECK(open_dataset(named("cifar10"), Split::test)->info().source ==
-        (data.folder / "cifar10").string());
+  CHECK(first_label(named("cifar10", root.path())) == 4);
+  CHECK(open_dataset(named("cifar10"), Split::test)->info().source == data.folder / "cifar10");
   write(data.folder / "mnist/t10k-images-idx3-ubyte.gz", gzipped(idx_images(1, 4, 4)));
   write(data.folder / "mnist/t10k-labels-idx1-ubyte.gz", gzipped(idx_labels({6})));
   CHECK(first_label(named("mnist")) == 6);
@@ -53,9 +52,9 @@ TEST_CASE("what is not found is an error with every place and a way to get it") 
   const std::string fault =
       fault_of([] { open_dataset(named("cifar10", "/no/root"), Split::train); });
   for (const std::string& place :
-       {std::string("/no/root"), (data.folder / "cifar10").string(),
-        (data.folder / "cifar-10-batches-bin").string(), std::string("/usr/share/datasets/cifar10"),
-        std::string("cifar-10-binary.tar.gz"), std::string("data.root")})
+       {std::string("/no/root"), data.folder / "cifar10", data.folder / "cifar-10-batches-bin",
+        std::string("/usr/share/datasets/cifar10"), std::string("cifar-10-binary.tar.gz"),
+        std::string("data.root")})
     contains(fault, place);
   const std::string unknown = fault_of([] { open_dataset(named("cifar11"), Split::train); });
   contains(unknown, "data.name: unknown data set \"cifar11\"");

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "energy/meters/choice.h"
-#include "tests/tools/hgprof_program.h"
+#include "tests/support/program.h"
 #include "tools/hgprof/attention_case.h"
 
 namespace {

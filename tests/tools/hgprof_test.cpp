@@ -6,9 +6,9 @@
 
 #include "energy/books/calibration.h"
 #include "energy/books/ledger.h"
-#include "tests/energy/environment.h"
-#include "tests/energy/powercap_tree.h"
-#include "tests/tools/hgprof_program.h"
+#include "tests/support/environment.h"
+#include "tests/energy/meters/powercap_tree.h"
+#include "tests/support/program.h"
 
 using namespace hg;
 using namespace hg::testing;

@@ -6,7 +6,7 @@
 #include "tensor/op.h"
 #include "tensor/ops/registry.h"
 #include "tensor/run.h"
-#include "tests/train/program.h"
+#include "tests/support/program.h"
 #include "tools/hgprof/enlarge.h"
 #include "tools/hgprof/overhead.h"
 #include "tools/hgprof/page.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <thread>
 
-#include "tests/train/program.h"
+#include "tests/support/program.h"
 
 namespace {
 

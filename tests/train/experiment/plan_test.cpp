@@ -5,7 +5,7 @@
 #include <set>
 
 #include "tensor/base/usage_error.h"
-#include "tests/train/temp_folder.h"
+#include "tests/support/temp_folder.h"
 #include "train/experiment/folder.h"
 
 namespace hg::experiment {

@@ -1,0 +1,140 @@
+#include "tensor/base/files.h"
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "tensor/base/csv.h"
+#include "tensor/base/usage_error.h"
+#include "tests/support/temp_folder.h"
+
+namespace hg::testing {
+namespace {
+
+// While alive, files of this process end at so many bytes: a full disk for whoever writes more.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FullDisk() { setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+std::size_t files_in(const std::string& folder) {
+  std::size_t n = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder)) ++n;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("a file appears at commit and not before") {
+  TempFolder folder;
+  const std::string path = folder / "f";
+  put(path, "old");
+  {
+    AtomicFile file(path);
+    file.write("new");
+    CHECK(contents_of(path) == "old");
+    file.commit();
+    CHECK(contents_of(path) == "new");
+    CHECK_THROWS_AS(file.commit(), Error);
+    CHECK_THROWS_AS(file.write("x"), Error);
+  }
+  CHECK(contents_of(path) == "new");
+  { AtomicFile(path).write("dropped"); }
+  CHECK(contents_of(path) == "new");
+  CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("what a killed process left beside is overwritten") {
+  TempFolder folder;
+  put(folder / "f.tmp", "half written, and long");
+  write_file(folder / "f", "whole");
+  CHECK(contents_of(folder / "f") == "whole");
+  CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("a full disk leaves the old file and nothing beside") {
+  TempFolder folder;
+  const std::string path = folder / "f";
+  put(path, "old");
+  std::string message;
+  {
+    FullDisk disk(1000);
+    message = message_of<Error>([&] { write_file(path, std::string(5000, 'x')); });
+  }
+  CHECK(message == path + ": cannot write: File too large");
+  CHECK(contents_of(path) == "old");
+  CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("places that cannot be written are errors that name the path") {
+  TempFolder folder;
+  CHECK(message_of<Error>([&] { write_file(folder / "no/f", "x"); }) ==
+        folder / "no/f" + ": cannot write: No such file or directory");
+  CHECK(message_of<Error>([&] { write_file(folder.path(), "x"); }) ==
+        folder.path() + ": cannot write: not a regular file");
+  CHECK(message_of<Error>([] { write_file("/dev/null", "x"); }) ==
+        "/dev/null: cannot write: not a regular file");
+  put(folder / "file", "");
+  CHECK_THROWS_AS(make_folder(folder / "file"), UsageError);
+  CHECK_THROWS_AS(make_folder(folder / "file/below"), UsageError);
+  CHECK_THROWS_AS(make_folder(""), UsageError);
+  CHECK_THROWS_AS(make_folder("/proc/hg_test/run"), UsageError);
+}
+
+TEST_CASE("folders are made, fresh where asked for") {
+  TempFolder folder;
+  make_folder(folder / "a/b");
+  make_folder(folder / "a/b");
+  CHECK(std::filesystem::is_directory(folder / "a/b"));
+  CHECK(make_fresh_folder(folder / "runs", "shapes") == folder / "runs/shapes");
+  CHECK(make_fresh_folder(folder / "runs", "shapes") == folder / "runs/shapes-2");
+  CHECK(make_fresh_folder(folder / "runs", "shapes") == folder / "runs/shapes-3");
+}
+
+TEST_CASE("CSV fields are quoted where they must be") {
+  const CsvRow row = {"", "plain", "a,b", "say \"x\"", "two\nlines", ""};
+  const std::string text = to_csv(row);
+  CHECK(text == ",plain,\"a,b\",\"say \"\"x\"\"\",\"two\nlines\",\n");
+  CHECK(parse_csv(text + "1\r\n\"2\"\r\n3", "f") == std::vector<CsvRow>{row, {"1"}, {"2"}, {"3"}});
+  CHECK_THROWS_AS(parse_csv("\"a", "f"), UsageError);
+  CHECK_THROWS_AS(parse_csv("\"a\"b\n", "f"), UsageError);
+}
+
+TEST_CASE("a CSV log is whole after each row, and resumes without doubles or torn rows") {
+  TempFolder folder;
+  const std::string path = folder / "metrics.csv";
+  const CsvRow columns = {"epoch", "loss"};
+  CsvLog log = CsvLog::create(path, columns);
+  CHECK(contents_of(path) == "epoch,loss\n");
+  log.append({"1", "0.5"});
+  log.append({"2", "0.25"});
+  log.append({"3", "0.125"});
+  CHECK(contents_of(path) == "epoch,loss\n1,0.5\n2,0.25\n3,0.125\n");
+  CHECK_THROWS_AS(log.append({"4"}), Error);
+
+  put(path, "epoch,loss\n1,0.5\n2,0.25\n3,0.1");  // the checkpoint is of epoch 2
+  CsvLog resumed = CsvLog::resume(path, columns, 2);
+  CHECK(contents_of(path) == "epoch,loss\n1,0.5\n2,0.25\n");
+  resumed.append({"3", "0.125"});
+  CHECK(contents_of(path) == "epoch,loss\n1,0.5\n2,0.25\n3,0.125\n");
+
+  CHECK_THROWS_AS(CsvLog::resume(path, columns, 4), UsageError);
+  CHECK_THROWS_AS(CsvLog::resume(path, {"epoch", "lost"}, 1), UsageError);
+  CHECK_THROWS_AS(CsvLog::resume(folder / "absent", columns, 0), UsageError);
+  put(path, "epoch,loss\n1\n");
+  CHECK_THROWS_AS(CsvLog::resume(path, columns, 1), UsageError);
+}
+
+}  // namespace hg::testing

@@ -1,0 +1,234 @@
+// The report as a page: self-contained, escaped, bounded, well-formed; and in a browser, if there
+// is one, without a complaint.
+#include <doctest/doctest.h>
+
+#include "tests/support/program.h"
+#include "train/report/chart.h"
+#include "train/report/page.h"
+#include "train/report/style.h"
+
+namespace {
+
+using namespace hg;
+using namespace hg::testing;
+using report::RunData;
+
+constexpr const char* kHostile = "<script>alert('x')</script> & \"quotes\"";
+
+energy::LedgerRow row(const std::string& phase, const std::string& layer, const std::string& op,
+                      std::int64_t uj) {
+  energy::LedgerRow r;
+  r.label = {phase, layer, op};
+  r.energy_uj = uj;
+  r.static_uj = uj / 2;
+  r.low_uj = uj / 2;
+  r.high_uj = 2 * uj;
+  r.seconds = 0.5;
+  r.flops = 1000000;
+  r.kind = energy::Kind::modelled;
+  return r;
+}
+
+RunData run_of(const std::string& name, int blocks = 2) {
+  RunData run;
+  run.folder = "runs/" + name;
+  run.name = name;
+  run.status = "finished";
+  run.config = "[run]\nname = \"" + name + "\"\n";
+  for (int e = 1; e <= 3; ++e)
+    run.epochs.push_back({double(e), 2.0 / e, 2.1 / e, 0.3 * e, 0.3 * e, 0.29 * e, 10, 1.5});
+  run.rows = {row("unattributed", "", "unattributed", 1000000),
+              row("profiler", "", "profiler", 10000)};
+  for (int b = 0; b < blocks; ++b)
+    for (const char* phase : {"forward", "backward"})
+      for (const char* op : {"qkv", "qk", "softmax", "av", "proj"})
+        run.rows.push_back(row(phase, "blocks." + std::to_string(b) + ".attn", op, 1000000));
+  run.joules = {30, 20, 45};
+  run.kind = "modelled";
+  run.meter = "model";
+  run.source = name;
+  run.profile = "default";
+  run.co2_g = 0.01;
+  run.country = "ITA";
+  run.test_images = 250;
+  run.images = 3000;
+  run.flops = 1e12;
+  run.seconds = 5;
+  run.prediction = report::Prediction{{29, 25, 33}, 5, 30};
+  return run;
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+// The first tag that is closed out of order or not at all; "" in a well-formed page.
+std::string unbalanced(const std::string& html) {
+  const std::vector<std::string> empty{"meta", "link", "!doctype"};
+  std::vector<std::string> open;
+  for (std::size_t at = html.find('<'); at != std::string::npos; at = html.find('<', at + 1)) {
+    const std::size_t end = html.find('>', at);
+    if (end == std::string::npos) return html.substr(at, 40);
+    const std::string tag = html.substr(at + 1, end - at - 1);
+    const std::string name = tag.substr(0, tag.find_first_of(" /\n", 1));
+    if (tag.starts_with('/')) {
+      if (open.empty() || open.back() != tag.substr(1)) return tag;
+      open.pop_back();
+    } else if (!tag.ends_with('/') && std::count(empty.begin(), empty.end(), name) == 0) {
+      open.push_back(name);
+    }
+    if (name == "script" || name == "style") {  // their text is no HTML
+      at = html.find("</" + name, at);
+      if (at == std::string::npos) return name;
+      open.pop_back();
+    }
+  }
+  return open.empty() ? "" : open.back();
+}
+
+void check_self_contained(const std::string& html) {
+  for (const char* outside : {"http:", "https:", "src=", "@import", "url(", "//cdn"}) {
+    INFO(outside);
+    CHECK(count(html, outside) == 0);
+  }
+  CHECK(count(html, "href=") == 1);  // the empty icon, so that no browser asks for one
+  CHECK(html.size() < report::kMostBytes);
+}
+
+const char* browser() {
+  for (const char* path :
+       {"/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"})
+    if (exists(path)) return path;
+  return nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("a report is one well-formed page without the network") {
+  const std::string html = report::page({run_of("plain")});
+  check_self_contained(html);
+  CHECK(unbalanced(html) == "");
+  for (const char* part :
+       {"Loss", "Energy against F1", "Joules by phase", "Joules by layer and op", "class=\"flame\"",
+        "prefers-color-scheme: dark", "@media print", "width=device-width", "as predicted",
+        "Energy modelled by model, shared out by profile &quot;default&quot;", "95 % interval"}) {
+    INFO(part);
+    CHECK(html.find(part) != std::string::npos);
+  }
+  CHECK(html.find("20.0 J to 45.0 J (95 %)") != std::string::npos);
+  CHECK(html.find("Off by -3.3 %, inside its 95 % interval") != std::string::npos);
+}
+
+TEST_CASE("whatever a run is called, it is text") {
+  RunData run = run_of(kHostile);
+  run.rows.push_back(row("forward", kHostile, kHostile, 2000000));
+  run.country = run.carbon_source = run.status = run.profile = kHostile;
+  for (const auto& runs : {std::vector{run}, std::vector{run, run_of("b")}}) {
+    const std::string html = report::page(runs);
+    CHECK(count(html, "<script>") == 1);
+    CHECK(count(html, "alert('x')") == 0);
+    CHECK(unbalanced(html) == "");
+  }
+}
+
+TEST_CASE("several runs stand side by side and those of one name go by their folders") {
+  const std::string html = report::page({run_of("a"), run_of("b"), run_of("a")});
+  check_self_contained(html);
+  CHECK(unbalanced(html) == "");
+  CHECK(html.find("3 runs side by side") != std::string::npos);
+  CHECK(html.find("runs/a") != std::string::npos);
+  CHECK(count(html, "class=\"flame\"") == 3);
+}
+
+TEST_CASE("a page of many deep runs stays below its limit and says what it left out") {
+  std::vector<RunData> runs;
+  for (int i = 0; i < 30; ++i) runs.push_back(run_of("deep" + std::to_string(i), 48));
+  const std::string html = report::page(runs);
+  CHECK(html.size() <= report::kMostBytes);
+  CHECK(html.find("left out to keep the page small") != std::string::npos);
+  CHECK(unbalanced(html) == "");
+}
+
+TEST_CASE("a run without epochs or energy or summary still has a page") {
+  RunData run = run_of("empty");
+  run.epochs.clear();
+  run.rows.clear();
+  run.joules = {};
+  run.prediction.reset();
+  run.meter = "";
+  const std::string html = report::page({run});
+  CHECK(unbalanced(html) == "");
+  CHECK(html.find("No epoch has such a figure yet") != std::string::npos);
+  CHECK(html.find("nan") == std::string::npos);
+}
+
+TEST_CASE("ticks are round and inside and not too many") {
+  using report::ticks;
+  CHECK(ticks(0, 10, 5) == std::vector<double>{0, 2, 4, 6, 8, 10});
+  CHECK(ticks(0.9, 4.1, 6, true) == std::vector<double>{1, 2, 3, 4});
+  CHECK(ticks(1, 1, 5).empty());
+  CHECK(ticks(0, 1e6, 5).size() <= 6);
+  for (const double t : ticks(-0.013, 0.27, 5)) {
+    CHECK(t >= -0.013);
+    CHECK(t <= 0.27);
+  }
+}
+
+TEST_CASE("a chart of one epoch has finite coordinates") {
+  const std::string svg =
+      report::line_chart({"epoch", "loss", true, false}, {{"a", {{1, 0, "note"}}}});
+  CHECK(svg.find("nan") == std::string::npos);
+  CHECK(svg.find("inf") == std::string::npos);
+  CHECK(svg.find("note") != std::string::npos);
+}
+
+TEST_CASE("hgtrain report writes pages and refuses what is no run") {
+  const TempFolder folder;
+  const std::string run = folder / "run", out = folder / "page.html";
+  REQUIRE(hgtrain(tiny_train(run, {"--quiet"})).code == 0);
+  const std::string own = contents_of(run + "/report.html");
+  check_self_contained(own);
+  CHECK(unbalanced(own) == "");
+  const Outcome written = hgtrain({"report", run, run, "--out", out});
+  CHECK(written.code == 0);
+  CHECK(written.out == out + "\n");
+  CHECK(contents_of(out).find("2 runs") != std::string::npos);
+  std::filesystem::remove(run + "/summary.json");  // as a kill leaves it
+  CHECK(hgtrain({"report", run}).code == 0);
+  CHECK(contents_of(run + "/report.html").find("not ended") != std::string::npos);
+
+  check_refused(hgtrain({"report", folder / "none"}), 2, {"none", "no such run folder"});
+  check_refused(hgtrain({"report", folder.path()}), 2, {"not a run folder"});
+  const std::string ledger = contents_of(run + "/ledger.csv");
+  put(run + "/ledger.csv", ledger.substr(0, ledger.size() - 5));
+  check_refused(hgtrain({"report", run}), 2, {"ledger.csv", "cut short"});
+  put(run + "/ledger.csv", ledger);
+  put(run + "/summary.json", "{\"energy_j\": \"much\"}");
+  check_refused(hgtrain({"report", run}), 2, {"summary.json", "energy_j", "expected a number"});
+  put(run + "/summary.json", "[");
+  check_refused(hgtrain({"report", run}), 2, {"summary.json", "JSON"});
+}
+
+TEST_CASE("a browser shows the report without an error") {
+  if (browser() == nullptr) {
+    MESSAGE("skipped: no Chromium here (apt-get install chromium)");
+    return;
+  }
+  const TempFolder folder;
+  const std::string page = folder / "report.html";
+  put(page, report::page({run_of(kHostile), run_of("b")}));
+  ChildOptions options;
+  options.program = browser();
+  const Outcome shown =
+      Child({"--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+             "--user-data-dir=" + folder / "profile", "--dump-dom", "file://" + page},
+            options)
+          .wait();
+  INFO(shown.err);
+  CHECK(shown.code == 0);
+  CHECK(shown.out.find("id=\"tip\"") != std::string::npos);  // the script ran to its end
+  CHECK(shown.out.find("data-tip=") != std::string::npos);
+  CHECK(shown.err.find("CONSOLE") == std::string::npos);
+}

@@ -1,0 +1,288 @@
+// The energy of runs, as users see it in their folders: books that close, also after kills, a
+// budget that holds, a forecast, a trace.
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <thread>
+
+#include "energy/books/ledger.h"
+#include "tensor/base/csv.h"
+#include "tests/support/environment.h"
+#include "tests/energy/meters/moving_tree.h"
+#include "tests/support/program.h"
+#include "train/store/emissions.h"
+#include "train/store/safetensors.h"
+
+namespace {
+
+using namespace hg;
+using namespace hg::testing;
+
+const Arguments kLonger{"--set",  "train.epochs=8",     "--set", "data.train_limit=256",
+                        "--set",  "train.batch_size=8", "--set", "model.depth=2",
+                        "--quiet"};
+const Arguments kEndless = kLonger + Arguments{"--set", "train.epochs=100000"};
+
+using Rows = std::vector<energy::LedgerRow>;
+
+Rows ledger_of(const std::string& run) {
+  return energy::parse_ledger_csv(contents_of(run + "/ledger.csv"), "ledger.csv");
+}
+
+std::int64_t sum_uj(const Rows& rows) {
+  std::int64_t sum = 0;
+  for (const auto& row : rows) sum += row.energy_uj;
+  return sum;
+}
+
+Json summary_of(const std::string& run) { return Json::parse(contents_of(run + "/summary.json")); }
+
+std::int64_t summary_uj(const std::string& run) {
+  return std::llround(summary_of(run)["energy_j"].get<double>() * 1e6);
+}
+
+Emissions emissions_of(const std::string& run) {
+  return parse_emissions(contents_of(run + "/emissions.csv"), "emissions.csv");
+}
+
+double metrics_joules(const std::string& run) {
+  const auto rows = parse_csv(contents_of(run + "/metrics.csv"), "metrics.csv");
+  double sum = 0;
+  for (std::size_t i = 1; i < rows.size(); ++i) sum += std::stod(rows[i][11]);
+  return sum;
+}
+
+std::string steps_of(const std::string& run) {
+  return read_safetensors(run + "/state.safetensors").metadata.at("optimizer_steps");
+}
+
+void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
+
+}  // namespace
+
+TEST_CASE("the ledger of a run sums to its energy and every file agrees") {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  REQUIRE(hgtrain(tiny_train(run, {"--set", "run.pue=1.25", "--set", "run.country=POL"})).code ==
+          0);
+  const Rows rows = ledger_of(run);
+  const Json summary = summary_of(run);
+  CHECK(sum_uj(rows) == summary_uj(run));
+  CHECK(summary_uj(run) > 0);
+  std::map<std::string, std::uint64_t> calls;
+  for (const auto& row : rows) {
+    calls[row.label.phase] += row.calls;
+    CHECK(row.low_uj <= row.energy_uj);
+    CHECK(row.high_uj >= row.energy_uj);
+    CHECK(energy::to_string(row.kind) ==
+          (summary["energy_kind"] == "measured" ? "apportioned" : summary["energy_kind"]));
+  }
+  for (const char* phase : {"forward", "backward", "optimizer", "data", "eval"}) {
+    INFO(phase);
+    CHECK(calls[phase] > 0);
+  }
+  CHECK(calls.contains("unattributed"));
+  CHECK(calls.contains("profiler"));
+  const double kwh = summary["energy_j"].get<double>() / 3.6e6;
+  CHECK(summary["co2_g"].get<double>() == doctest::Approx(kwh * 661.926 * 1.25).epsilon(1e-9));
+  CHECK(summary["energy_low_j"] <= summary["energy_j"]);
+  CHECK(summary["energy_high_j"] >= summary["energy_j"]);
+  const double f1 = summary["micro_f1"];
+  if (f1 > 0)
+    CHECK(summary["joules_per_f1"].get<double>() ==
+          doctest::Approx(summary["energy_j"].get<double>() / f1));
+  CHECK(emissions_of(run).energy().value ==
+        doctest::Approx(summary["energy_j"].get<double>()).epsilon(1e-9));
+  CHECK(metrics_joules(run) <= summary["energy_j"].get<double>());
+  CHECK(metrics_joules(run) > 0);
+}
+
+TEST_CASE(
+    "idle power stands beside the energy of a measured run, and is unknown of a modelled one") {
+  const TempFolder folder;
+  const Environment nvml("HG_NVML_LIB", "/nowhere");
+  {
+    const MovingTree machine;
+    const Environment root("HG_POWERCAP_ROOT", machine.root());
+    REQUIRE(hgtrain(tiny_train(folder / "measured")).code == 0);
+  }
+  const Json measured = summary_of(folder / "measured");
+  REQUIRE(measured["energy_kind"] == "measured");
+  for (const char* when : {"before", "after"}) {  // 44 W, less where the tree's thread had to wait
+    CHECK(measured["idle_w"][when].get<double>() > 1);
+    CHECK(measured["idle_w"][when].get<double>() < 88);
+  }
+  const Environment root("HG_POWERCAP_ROOT", "/nowhere");
+  REQUIRE(hgtrain(tiny_train(folder / "modelled")).code == 0);
+  const Json modelled = summary_of(folder / "modelled");
+  if (modelled["energy_kind"] == "modelled") CHECK(modelled["idle_w"]["before"].is_null());
+}
+
+TEST_CASE("a forecast is kept with how right it was") {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  REQUIRE(hgtrain(tiny_train(run)).code == 0);
+  const Json p = summary_of(run)["prediction"];
+  CHECK(p["step"] == 4);
+  CHECK(p["low_j"] <= p["energy_j"]);
+  CHECK(p["high_j"] >= p["energy_j"]);
+  CHECK(p["actual_j"] == summary_of(run)["energy_j"]);
+  CHECK(p["error_percent"].get<double>() ==
+        doctest::Approx(100 * (p["energy_j"].get<double>() / p["actual_j"].get<double>() - 1)));
+  CHECK(p["inside"].is_boolean());
+}
+
+TEST_CASE("a killed run keeps a whole ledger and resumed adds to it label by label") {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  {
+    Child child(tiny_train(run, kEndless));
+    while (child.running() && !(exists(run + "/state.safetensors") && exists(run + "/ledger.csv")))
+      nap();
+    child.signal(SIGKILL);
+    CHECK(child.wait().code == 128 + SIGKILL);
+  }
+  const Rows killed = ledger_of(run);
+  const Emissions before = emissions_of(run);
+  CHECK(sum_uj(killed) > 0);
+  {
+    Child child(tiny_train(run, kEndless) + Arguments{"--resume"});
+    while (child.running() && sum_uj(ledger_of(run)) <= sum_uj(killed)) nap();
+    child.signal(SIGINT);
+    CHECK(child.wait().code == 130);
+  }
+  const Rows resumed = ledger_of(run);
+  CHECK(sum_uj(resumed) == summary_uj(run));
+  CHECK(sum_uj(resumed) > sum_uj(killed));
+  for (const auto& row : killed) {
+    const auto found = std::find_if(resumed.begin(), resumed.end(),
+                                    [&](const auto& r) { return r.label == row.label; });
+    REQUIRE(found != resumed.end());
+    CHECK(found->calls >= row.calls);
+    CHECK(found->energy_uj >= row.energy_uj);
+  }
+  const Emissions after = emissions_of(run);
+  CHECK(after.run_id == before.run_id);
+  CHECK(after.seconds > before.seconds);
+  CHECK(after.energy().value * 1e6 == doctest::Approx(double(sum_uj(resumed))).epsilon(1e-9));
+  CHECK(metrics_joules(run) * 1e6 <= double(sum_uj(resumed)) + 1);
+  CHECK(summary_of(run)["prediction"]["actual_j"].is_null());
+}
+
+// On the run's own clock: what a kill loses is at most what lies between two saves.
+TEST_CASE("the ledger is saved whole and more than once a second") {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  Child child(tiny_train(run, kEndless));
+  std::vector<double> seconds;
+  while (child.running() && seconds.size() < 6) {
+    nap();
+    if (!exists(run + "/emissions.csv") || !exists(run + "/ledger.csv")) continue;
+    CHECK(ledger_of(run).size() >= 2);  // throws where it is not whole
+    const double now = emissions_of(run).seconds;
+    if (seconds.empty() || now > seconds.back()) seconds.push_back(now);
+  }
+  child.signal(SIGKILL);
+  child.wait();
+  REQUIRE(seconds.size() == 6);
+  int quick = 0;
+  for (std::size_t i = 1; i < seconds.size(); ++i) quick += seconds[i] - seconds[i - 1] <= 1;
+  CHECK(quick >= 3);  // a machine that is busy elsewhere may miss one
+}
+
+TEST_CASE("a budget ends a run which goes on with a larger one to the same bits") {
+  const TempFolder folder;
+  const std::string whole = folder / "whole", run = folder / "run";
+  REQUIRE(hgtrain(tiny_train(whole, kLonger)).code == 0);
+  const double all = summary_of(whole)["energy_j"];
+  const auto budget = [](double joules) {
+    return Arguments{"--set", "run.joule_budget=" + std::to_string(joules)};
+  };
+  Arguments loud = kLonger;
+  loud.pop_back();
+  const Outcome stopped = hgtrain(tiny_train(run, loud) + budget(all / 4));
+  INFO(stopped.err);
+  REQUIRE(stopped.code == 0);
+  CHECK(stopped.out.find("joule budget of") != std::string::npos);
+  CHECK(stopped.out.find("--resume") != std::string::npos);
+  CHECK(summary_of(run)["status"] == "budget");
+  CHECK(summary_of(run)["energy_j"].get<double>() >= all / 4);
+  CHECK(sum_uj(ledger_of(run)) == summary_uj(run));
+  const std::string steps = steps_of(run);
+  CHECK(std::stoi(steps) < 8 * 32);
+
+  REQUIRE(hgtrain(tiny_train(run, kLonger) + budget(all / 4) + Arguments{"--resume"}).code == 0);
+  CHECK(steps_of(run) == steps);  // not one step more
+  REQUIRE(hgtrain(tiny_train(run, kLonger) + budget(1e6) + Arguments{"--resume"}).code == 0);
+  CHECK(summary_of(run)["status"] == "finished");
+  CHECK(contents_of(run + "/model.safetensors") == contents_of(whole + "/model.safetensors"));
+  CHECK(contents_of(run + "/config.toml").find("joule_budget = 1000000.0") != std::string::npos);
+}
+
+TEST_CASE("a resumed run refuses a ledger that is damaged or poorer than its state") {
+  const TempFolder folder;
+  const std::string run = folder / "run", ledger = run + "/ledger.csv";
+  REQUIRE(hgtrain(tiny_train(run)).code == 0);
+  const std::string good = contents_of(ledger), emissions = contents_of(run + "/emissions.csv");
+  const auto resume = [&] { return hgtrain(tiny_train(run) + Arguments{"--resume"}); };
+  put(ledger, good.substr(0, good.rfind(',', good.size() / 2)));  // its last row lacks columns
+  check_refused(resume(), 2, {"ledger.csv"});
+  const auto lines = lines_of(good);
+  put(ledger, lines[0] + "\n" + lines[2] + "\n");  // the profiler alone
+  check_refused(resume(), 2, {"ledger.csv", "expected at least"});
+  std::filesystem::remove(ledger);
+  check_refused(resume(), 2, {"ledger.csv"});
+  put(ledger, good);
+  put(run + "/emissions.csv", "a,b\n");
+  check_refused(resume(), 2, {"emissions.csv"});
+  put(run + "/emissions.csv", emissions);
+  CHECK(resume().code == 0);
+}
+
+TEST_CASE("a trace of a run is JSON with nested ops and data loading and power") {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  const Outcome outcome = hgtrain(tiny_train(run, {"--trace"}));
+  REQUIRE(outcome.code == 0);
+  CHECK(outcome.out.find("trace.json holds the whole run") != std::string::npos);
+  const Json trace = Json::parse(contents_of(run + "/trace.json"));
+  std::map<int, std::vector<std::string>> open;
+  std::map<std::string, int> phases;
+  int powers = 0;
+  for (const Json& e : trace["traceEvents"]) {
+    const std::string ph = e["ph"];
+    if (ph == "C") ++powers;
+    if (ph == "B") open[e["tid"]].push_back(e["name"]);
+    if (ph == "E") {
+      REQUIRE(!open[e["tid"]].empty());
+      open[e["tid"]].pop_back();
+    }
+    if (ph == "X") {
+      REQUIRE(!open[e["tid"]].empty());
+      ++phases[open[e["tid"]].front()];
+    }
+  }
+  for (const auto& [tid, names] : open) CHECK(names.empty());
+  for (const char* phase : {"forward", "backward", "optimizer", "data", "eval"}) {
+    INFO(phase);
+    CHECK(phases[phase] > 0);
+  }
+  CHECK(powers > 0);
+}
+
+TEST_CASE("an unknown country or profile is refused before a folder is made") {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  check_refused(hgtrain(tiny_train(run, {"--set", "run.country=ITX"})), 2,
+                {"run.country", "ITX", "ITA (Italy)"});
+  put(folder / "profile.json", "{}");
+  check_refused(
+      hgtrain(tiny_train(run, {"--set", "run.energy_profile=" + folder / "profile.json"})), 2,
+      {"profile.json"});
+  check_refused(hgtrain(tiny_train(run, {"--set", "run.energy_profile=" + folder / "none.json"})),
+                2, {"none.json"});
+  CHECK(!exists(run));
+}

@@ -1,0 +1,158 @@
+// hgtrain train, eval and predict on small runs: which files they make, and that runs repeat.
+#include <doctest/doctest.h>
+
+#include "tests/support/program.h"
+#include "train/store/safetensors.h"
+
+namespace {
+
+using namespace hg;
+using namespace hg::testing;
+
+const std::vector<std::string> kRunFiles{"config.toml",       "emissions.csv",     "ledger.csv",
+                                         "metrics.csv",       "model.safetensors", "report.html",
+                                         "state.safetensors", "summary.json"};
+
+Json summary_of(const std::string& run) { return Json::parse(contents_of(run + "/summary.json")); }
+
+// 24-bit BMP of one colour, a square of another in it.
+std::string bmp(int side) {
+  const auto le32 = [](std::uint32_t v) {
+    return std::string{char(v), char(v >> 8), char(v >> 16), char(v >> 24)};
+  };
+  const int row = (3 * side + 3) / 4 * 4;
+  std::string pixels(static_cast<std::size_t>(row * side), '\x30');
+  for (int y = side / 4; y < side / 2; ++y)
+    for (int x = 3 * (side / 4); x < 3 * (side / 2); ++x) pixels[std::size_t(y * row + x)] = '\x7e';
+  const auto size = static_cast<std::uint32_t>(54 + pixels.size());
+  return "BM" + le32(size) + le32(0) + le32(54) + le32(40) + le32(std::uint32_t(side)) +
+         le32(std::uint32_t(side)) + le32(1 | 24 << 16) + le32(0) +
+         le32(std::uint32_t(pixels.size())) + le32(2835) + le32(2835) + le32(0) + le32(0) + pixels;
+}
+
+}  // namespace
+
+TEST_CASE("a run folder holds all files, whole and with every field") {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  const Outcome trained = hgtrain(tiny_train(run));
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  CHECK(lines_of(trained.err).size() == 4);  // a line an epoch
+  CHECK(lines_of(trained.out).size() == 1);
+  CHECK(trained.out.find(run) != std::string::npos);
+  CHECK(files_in(run) == kRunFiles);
+
+  const auto metrics = lines_of(contents_of(run + "/metrics.csv"));
+  REQUIRE(metrics.size() == 5);
+  CHECK(metrics[0] ==
+        "phase,epoch,step,train_loss,test_loss,accuracy,micro_f1,macro_f1,images_per_s,"
+        "tokens_per_image,flops,energy_j,co2_g,seconds");
+  CHECK(metrics[1].starts_with("supervised,1,4,"));
+  CHECK(metrics[4].starts_with("supervised,4,16,"));
+
+  const Json summary = summary_of(run);
+  for (const char* key : {"name", "status", "accuracy", "micro_f1", "macro_f1", "energy_j",
+                          "energy_kind", "energy_source", "co2_g", "seconds", "flops",
+                          "flops_matmul", "images", "peak_rss_bytes", "joules_per_f1"}) {
+    INFO(key);
+    CHECK(summary.contains(key));
+  }
+  CHECK(summary["status"] == "finished");
+  CHECK(summary["images"] == 4 * 64);
+  CHECK(summary["flops"].get<std::int64_t>() > summary["flops_matmul"].get<std::int64_t>());
+  const Safetensors model = read_safetensors(run + "/model.safetensors");
+  CHECK(model.tensors.at("blocks.0.attn.qkv.weight").shape() == Shape{48, 16});
+}
+
+TEST_CASE("a seed repeats a run bit for bit, on one thread and on two, and so does its config") {
+  const TempFolder folder;
+  for (const char* threads : {"1", "2"}) {
+    const Arguments more{"--threads", threads, "--set", "model.dropout=0.1"};
+    const std::string a = folder / ("a" + std::string(threads));
+    const std::string b = folder / ("b" + std::string(threads));
+    const std::string c = folder / ("c" + std::string(threads));
+    REQUIRE(hgtrain(tiny_train(a, more)).code == 0);
+    REQUIRE(hgtrain(tiny_train(b, more)).code == 0);
+    REQUIRE(hgtrain({"train", a + "/config.toml", "--out", c}).code == 0);
+    for (const char* file : {"/model.safetensors", "/config.toml"}) {
+      CHECK(contents_of(a + file) == contents_of(b + file));
+      CHECK(contents_of(a + file) == contents_of(c + file));
+    }
+    CHECK(timeless_metrics(a) == timeless_metrics(b));
+    CHECK(timeless_metrics(a) == timeless_metrics(c));
+  }
+  REQUIRE(hgtrain(tiny_train(folder / "other", {"--seed", "2"})).code == 0);
+  CHECK(contents_of(folder / "a1/model.safetensors") !=
+        contents_of(folder / "other/model.safetensors"));
+}
+
+TEST_CASE("--json prints one object and --quiet nothing") {
+  const TempFolder folder;
+  const Outcome json = hgtrain(tiny_train(folder / "json", {"--json"}));
+  CHECK(json.code == 0);
+  CHECK(Json::parse(json.out) == summary_of(folder / "json"));
+  CHECK(lines_of(json.out).size() == 1);
+  const Outcome quiet = hgtrain(tiny_train(folder / "quiet", {"--quiet"}));
+  CHECK(quiet.code == 0);
+  CHECK(quiet.out == "");
+  CHECK(quiet.err == "");
+}
+
+TEST_CASE("a result that cannot be printed is a failure") {
+  const TempFolder folder;
+  const Outcome lost =
+      hgtrain(tiny_train(folder / "run", {"--quiet", "--json"}), {0, "", "/dev/full"});
+  CHECK(lost.code == 1);
+  CHECK(lost.err.find("standard output") != std::string::npos);
+  CHECK(exists(folder / "run/summary.json"));
+}
+
+TEST_CASE("eval repeats the figures of the run") {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  REQUIRE(hgtrain(tiny_train(run)).code == 0);
+  const Outcome whole = hgtrain({"eval", run, "--json"});
+  REQUIRE(whole.code == 0);
+  const Json scores = Json::parse(whole.out), summary = summary_of(run);
+  for (const char* key : {"accuracy", "micro_f1", "macro_f1"}) CHECK(scores[key] == summary[key]);
+  CHECK(scores["images"] == 32);
+  REQUIRE(scores["classes"].size() == 5);
+  std::int64_t support = 0;
+  for (const Json& c : scores["classes"]) support += c["support"].get<std::int64_t>();
+  CHECK(support == 32);
+
+  const Outcome alone =
+      hgtrain({"eval", run + "/model.safetensors", "--config", run + "/config.toml", "--json"});
+  CHECK(alone.out == whole.out);
+  const Outcome table = hgtrain({"eval", run});
+  CHECK(table.code == 0);
+  CHECK(lines_of(table.out).size() == 7);  // header, five classes, totals
+  check_refused(hgtrain({"eval", run + "/model.safetensors"}), 2,
+                {"model.safetensors", "--config"});
+  check_refused(hgtrain({"eval", run + "/model.safetensors", "--config", "shapes"}), 2,
+                {"model.safetensors", "expected"});
+}
+
+TEST_CASE("predict names a class for image files") {
+  const TempFolder folder;
+  const std::string run = folder / "run", image = folder / "a.bmp";
+  REQUIRE(hgtrain(tiny_train(run)).code == 0);
+  put(image, bmp(20));
+  const Outcome json = hgtrain({"predict", run, image, image, "--json"});
+  INFO(json.err);
+  REQUIRE(json.code == 0);
+  const Json predictions = Json::parse(json.out)["predictions"];
+  REQUIRE(predictions.size() == 2);
+  CHECK(predictions[0] == predictions[1]);
+  CHECK(predictions[0]["file"] == image);
+  CHECK(predictions[0]["probability"].get<double>() > 0.2);  // the likeliest of five
+  CHECK(predictions[0]["probability"].get<double>() <= 1);
+  const std::string name = predictions[0]["class"];
+  CHECK(hgtrain({"predict", run, image}).out.starts_with(image + ": " + name + " ("));
+
+  check_refused(hgtrain({"predict", run, folder / "none.png"}), 2, {"none.png"});
+  put(folder / "cut.bmp", bmp(20).substr(0, 100));
+  check_refused(hgtrain({"predict", run, folder / "cut.bmp"}), 2, {"cut.bmp"});
+  check_refused(hgtrain({"predict", folder / "nowhere", image}), 2, {"nowhere/config.toml"});
+}
