@@ -1,6 +1,8 @@
 // What a forward pass knows beside its input.
 #pragma once
 
+#include <optional>
+
 #include "tensor/ops/dropout.h"
 #include "tensor/ops/quadratic_attention.h"
 #include "tensor/random.h"
@@ -16,14 +18,14 @@ class Learner {
 };
 
 // Terms that push attention to few keys, priors or gates (METHODS.md, section 3).
-enum class Sparsity { none, entropy, gini, hoyer, l1_pi, gate_l1 };
+enum class Sparsity { entropy, gini, hoyer, gate_l1, l1_pi };
 
 // What a training pass leaves behind beside its output.
 struct PassRecord {
   bool wants_likelihood = false;
   Tensors likelihood;  // of each layer [1]: mean over images, heads and queries of LSE_j - ln N
 
-  Sparsity wants_sparsity = Sparsity::none;
+  std::optional<Sparsity> wants_sparsity;
   Tensors sparsity;  // of each layer that has the term [1], a mean over what the pass saw
 
   bool wants_budget = false;

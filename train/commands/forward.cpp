@@ -140,7 +140,7 @@ int forward_command(const ForwardOptions& options) {
   const nn::Vit model(made, static_cast<std::uint64_t>(config.run.seed), false, precision_of(made));
   load_weights(model, weights, options.weights, true);
   Input input = read_input(options.input, config);
-  if (input.keep.defined() && config.select.mode == "zero")
+  if (input.keep.defined() && config.select.mode == PatchSelection::Mode::zero)
     input = with_zeros(input, config.model.patch_size);
   input.images = as(input.images, precision_of(made));
   for (Tensor* t : {&input.images, &input.keep, &input.labels}) *t = to_device(*t, made.device);

@@ -4,6 +4,7 @@
 
 #include "autograd/tape.h"
 #include "energy/books/labels.h"
+#include "tensor/base/enum_names.h"
 #include "tensor/run.h"
 #include "train/commands/commands.h"
 #include "train/config/selection.h"
@@ -133,7 +134,7 @@ Json to_json(const Unfiltered& u, const Row& filtered) {
     expected[key] = u.expected(value.get<double>(), without[key].get<double>());
   return {{"patches", u.patches},
           {"kept", u.selection.keep},
-          {"mode", u.selection.mode == PatchSelection::Mode::drop ? "drop" : "zero"},
+          {"mode", enum_name(u.selection.mode)},
           {"prob", u.selection.prob},
           {"flops_all_patches", without},
           {"flops_expected", expected}};

@@ -15,16 +15,18 @@ std::vector<std::string> ModelOptions::all_settings() const {
 
 void use_device(const Config& config) {
   const RunConfig& run = config.run;
-  if (run.device == "cuda")
+  using Choice = RunConfig::DeviceChoice;
+  if (run.device == Choice::cuda)
     usage_require(cuda::unavailable().empty(), "run.device", "{}", cuda::unavailable());
-  usage_require(!config.device.tf32 || run.device != "cpu", "device.tf32",
+  usage_require(!config.device.tf32 || run.device != Choice::cpu, "device.tf32",
                 "expected false with run.device = \"cpu\"");
   if (device_of(run) == Device::cuda) cuda::use_tf32(config.device.tf32);
   cpu::set_threads(static_cast<int>(run.threads));
 }
 
 void ModelOptions::tell_device(const Config& loaded) const {
-  if (loaded.run.device != "auto" || device_of(loaded.run) != Device::cpu) return;
+  if (loaded.run.device != RunConfig::DeviceChoice::auto_ || device_of(loaded.run) != Device::cpu)
+    return;
   if (cuda::compiled() || !device.empty())
     fmt::print(stderr, "run.device = \"auto\": on the CPU ({})\n", cuda::unavailable());
 }

@@ -1,13 +1,19 @@
 // Configuration of a run: typed sections whose keys, defaults and checks are the rows of
-// config_keys.inc. It comes from a TOML file or a built-in configuration, then --set.
+// keys.inc. It comes from a TOML file or a built-in configuration, then --set.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "data/patch_select.h"
+#include "nn/attention/prune.h"
+#include "nn/masked_patches.h"
+#include "tensor/ops/triplet.h"
 
 namespace hg {
 
@@ -40,13 +46,11 @@ using Strings = std::vector<String>;
   struct Type {                   \
     bool operator==(const Type&) const = default;
 #define HG_KEY(type, name, initial, check, meaning) type name = initial;
+#define HG_ENUM(type, ...) enum class type { __VA_ARGS__ };
 #define HG_END \
   }            \
   ;
 #include "train/config/keys.inc"
-#undef HG_SECTION
-#undef HG_KEY
-#undef HG_END
 }  // namespace sections
 
 using sections::AttentionConfig;

@@ -1,5 +1,5 @@
-// The rows of config_keys.inc as values: a key's name, its field in the section's struct, what it
-// may hold. Private to config*.cpp.
+// The rows of keys.inc as values: a key's name, its field in the section's struct, what it
+// may hold. Private to train/config.
 #pragma once
 
 #include <limits>
@@ -14,26 +14,28 @@ struct Check {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   bool low_open = false, high_open = false;
-  std::string_view choices = "";              // of a string, separated by blanks
+  std::vector<std::string> choices{};         // of a string
   bool (*valid)(std::string_view) = nullptr;  // of a string
   std::string_view expected = "";             // in words, where low and high don't say it
   std::string_view variants = "";  // of model.attention or phase.kind that have the key; "" all
 
-  constexpr Check of(std::string_view names) const {
+  Check of(std::string_view names) const {
     Check check = *this;
     check.variants = names;
     return check;
   }
 };
 
+// What a key can hold; of an enum, the name of its value.
+using Value =
+    std::variant<bool, std::int64_t, double, std::string, CountOrFraction,
+                 std::vector<std::int64_t>, std::vector<double>, std::vector<std::string>>;
+
 template <class Section>
 struct Key {
-  using Field = std::variant<bool Section::*, std::int64_t Section::*, double Section::*,
-                             std::string Section::*, CountOrFraction Section::*,
-                             std::vector<std::int64_t> Section::*, std::vector<double> Section::*,
-                             std::vector<std::string> Section::*>;
   std::string_view name;
-  Field field;
+  Value (*get)(const Section&);
+  void (*set)(Section&, const Value&);  // of its type, and past its check
   Check check;
   std::string_view meaning;
 };
@@ -54,9 +56,6 @@ std::string_view name_of();  // "train"
 #define HG_KEY(type, name, initial, check, meaning)
 #define HG_END
 #include "train/config/keys.inc"
-#undef HG_SECTION
-#undef HG_KEY
-#undef HG_END
 
 // Throws UsageError, naming origin and key, unless the value passes the check.
 void check_value(const Check& check, bool value, const std::string& who);

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "tensor/base/enum_names.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
 #include "train/config/key.h"
@@ -10,13 +11,16 @@ namespace {
 // A double holds it, and so does every TOML parser.
 constexpr double kLargestInt = 1e15;
 
-constexpr Check any() { return {}; }
-constexpr Check range(double low, double high) { return {.low = low, .high = high}; }
-constexpr Check below_one() { return {.low = 0, .high = 1, .high_open = true}; }
-constexpr Check share_or_none() { return {.low = 0, .high = 1}; }
-constexpr Check share() { return {.low = 0, .high = 1, .low_open = true}; }
-constexpr Check choice(std::string_view names) { return {.choices = names}; }
-constexpr Check file_name() {
+Check any() { return {}; }
+Check range(double low, double high) { return {.low = low, .high = high}; }
+Check below_one() { return {.low = 0, .high = 1, .high_open = true}; }
+Check share_or_none() { return {.low = 0, .high = 1}; }
+Check share() { return {.low = 0, .high = 1, .low_open = true}; }
+Check choice(std::string_view names) {
+  const auto all = words(names);
+  return {.choices = {all.begin(), all.end()}};
+}
+Check file_name() {
   return {.valid =
               [](std::string_view s) {
                 return s.size() <= 100 && s != "." && s != ".." &&
@@ -26,7 +30,7 @@ constexpr Check file_name() {
               },
           .expected = "a name without '/' of at most 100 bytes"};
 }
-constexpr Check country_code() {
+Check country_code() {
   return {.valid =
               [](std::string_view s) {
                 return s.size() == 3 &&
@@ -50,6 +54,55 @@ bool in_range(const Check& check, double value) {
          (check.high_open ? value < check.high : value <= check.high);
 }
 
+// A field as a Value, and back. That of an enum is a name; an optional enum may be "none" as well.
+template <class T>
+struct Field {
+  static std::vector<std::string> choices() { return {}; }
+  static Value get(const T& field) { return field; }
+  static void set(T& field, const Value& value) { field = std::get<T>(value); }
+};
+template <class T>
+requires std::is_enum_v<T>
+struct Field<T> {
+  static std::vector<std::string> choices() { return {kEnumNames<T>.begin(), kEnumNames<T>.end()}; }
+  static Value get(T field) { return std::string(enum_name(field)); }
+  static void set(T& field, const Value& value) {
+    field = enum_value<T>(std::get<std::string>(value)).value();
+  }
+};
+template <class T>
+struct Field<std::optional<T>> {
+  static std::vector<std::string> choices() {
+    std::vector<std::string> names = Field<T>::choices();
+    names.insert(names.begin(), "none");
+    return names;
+  }
+  static Value get(std::optional<T> field) {
+    return field ? Field<T>::get(*field) : Value(std::string("none"));
+  }
+  static void set(std::optional<T>& field, const Value& value) {
+    field = enum_value<T>(std::get<std::string>(value));
+  }
+};
+
+template <class T>
+struct MemberOf;
+template <class S, class T>
+struct MemberOf<T S::*> {
+  using Section = S;
+  using Type = T;
+};
+
+template <auto kMember>
+auto make_key(std::string_view name, Check check, std::string_view meaning) {
+  using Section = typename MemberOf<decltype(kMember)>::Section;
+  using F = Field<typename MemberOf<decltype(kMember)>::Type>;
+  if (check.choices.empty()) check.choices = F::choices();
+  return Key<Section>{name, [](const Section& section) { return F::get(section.*kMember); },
+                      [](Section& section, const Value& value) { F::set(section.*kMember, value); },
+                      std::move(check), meaning};
+}
+
 }  // namespace
 
 #define HG_SECTION(Type, section)                                     \
@@ -61,16 +114,13 @@ bool in_range(const Check& check, double value) {
   const std::vector<Key<sections::Type>>& keys_of<sections::Type>() { \
     using Section = sections::Type;                                   \
     static const std::vector<Key<Section>> keys = {
-#define HG_KEY(type, name, initial, check, meaning) {#name, &Section::name, check, meaning},
+#define HG_KEY(type, name, initial, check, meaning) make_key<&Section::name>(#name, check, meaning),
 #define HG_END \
   }            \
   ;            \
   return keys; \
   }
 #include "train/config/keys.inc"
-#undef HG_SECTION
-#undef HG_KEY
-#undef HG_END
 
 namespace {
 
@@ -125,14 +175,12 @@ void check_value(const Check& check, const std::string& value, const std::string
   if (check.valid != nullptr)
     usage_require(check.valid(value), who, "expected {}, got \"{}\"", check.expected,
                   printable(value));
-  const std::vector<std::string_view> names = words(check.choices);
+  const std::vector<std::string>& names = check.choices;
   if (names.empty() || std::find(names.begin(), names.end(), value) != names.end()) return;
   constexpr std::size_t kSeenAtAGlance = 6;  // of a longer list, the nearest name is pointed out
-  const std::string hint =
-      names.size() <= kSeenAtAGlance
-          ? ""
-          : fmt::format("; did you mean \"{}\"?",
-                        nearest(value, std::vector<std::string>(names.begin(), names.end())));
+  const std::string hint = names.size() <= kSeenAtAGlance
+                               ? ""
+                               : fmt::format("; did you mean \"{}\"?", nearest(value, names));
   usage_fail(who, "expected {} {}, got \"{}\"{}", names.size() > 1 ? "one of" : "only",
              fmt::join(names, ", "), printable(value), hint);
 }

@@ -27,8 +27,8 @@ class Reader {
 
   template <class Section>
   void read_section(const toml::node& node, const std::string& prefix, Section& section);
-  template <class Value, class Section>
-  bool read_key(const Value& value, const std::string& origin, const std::string& prefix,
+  template <class Given, class Section>
+  bool read_key(const Given& given, const std::string& origin, const std::string& prefix,
                 std::string_view name, Section& section);
   void read_sections(const toml::table& file);
   void read_phases(const toml::table& file);
@@ -61,19 +61,21 @@ const toml::table& Reader::expect_table(const toml::node& node, const std::strin
 }
 
 // False where the section has no such key.
-template <class Value, class Section>
-bool Reader::read_key(const Value& value, const std::string& origin, const std::string& prefix,
+template <class Given, class Section>
+bool Reader::read_key(const Given& given, const std::string& origin, const std::string& prefix,
                       std::string_view name, Section& section) {
   for (const Key<Section>& key : keys_of<Section>()) {
     if (key.name != name) continue;
     const std::string full = fmt::format("{}.{}", prefix, name);
     const std::string who = fmt::format("{}: {}", origin, full);
+    Value value = key.get(section);
     std::visit(
-        [&](auto field) {
-          read_value(value, section.*field, who);
-          check_value(key.check, section.*field, who);
+        [&](auto& typed) {
+          read_value(given, typed, who);
+          check_value(key.check, typed, who);
         },
-        key.field);
+        value);
+    key.set(section, value);
     origins_.of_key[full] = origin;
     return true;
   }

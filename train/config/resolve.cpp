@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "tensor/base/enum_names.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
 #include "train/config/key.h"
@@ -99,37 +100,41 @@ void resolve_attention(Config& c, const Origins& origins) {
 }
 
 void check_selection(const Config& c, const Origins& origins) {
-  if (c.select.heuristic == "none") return;
+  if (!c.select.heuristic) return;
   const std::int64_t side = c.model.img_size / c.model.patch_size, patches = side * side;
   const std::int64_t kept = c.select.top_k.of(patches);
+  using Heuristic = PatchScoreOptions::Heuristic;
   usage_require(kept >= 1 && kept <= patches, origins.who("select.top_k"),
                 "expected 1 to {} patches, got {}", patches, kept);
   usage_require(c.model.in_channels == 1 || c.model.in_channels == 3,
                 origins.who("select.heuristic"),
                 "expected \"none\" with model.in_channels = {}: patches are scored in gray or RGB",
                 c.model.in_channels);
-  usage_require(c.select.heuristic != "variance" || c.model.patch_size >= 2,
+  usage_require(c.select.heuristic != Heuristic::variance || c.model.patch_size >= 2,
                 origins.who("select.heuristic"),
                 "expected another than \"variance\" with model.patch_size = 1: a pixel has none");
   const bool fine = c.select.bins == 256;
   usage_require(fine || c.select.bins == 32, origins.who("select.bins"),
                 "expected 256 or 32, got {}", c.select.bins);
-  usage_require(fine || (c.select.heuristic == "entropy" && c.select.form != "ref"),
+  usage_require(fine || (c.select.heuristic == Heuristic::entropy &&
+                         c.select.form != PatchScoreOptions::Form::ref),
                 origins.who("select.bins"),
                 "expected 256 with select.heuristic = \"{}\" in form \"{}\", which has no bins, "
                 "got {}",
-                c.select.heuristic, c.select.form, c.select.bins);
+                enum_name(*c.select.heuristic), enum_name(c.select.form), c.select.bins);
   usage_require(fine || c.model.patch_size <= 8, origins.who("select.bins"),
                 "expected 256 with model.patch_size = {}, got {}", c.model.patch_size,
                 c.select.bins);
 }
 
 void check_contrastive(const PhaseConfig& p, const std::string& prefix, const Origins& origins) {
+  using Loss = PhaseConfig::Loss;
   const PhaseConfig usual;
+  const std::string_view loss = enum_name(p.loss);
   const auto only_with = [&](std::string_view losses, const char* key, bool as_usual) {
-    usage_require(as_usual || is_option_of({.variants = losses}, p.loss),
+    usage_require(as_usual || is_option_of({.variants = losses}, loss),
                   origins.who(fmt::format("{}.{}", prefix, key)),
-                  "not an option with loss = \"{}\" (but with {})", p.loss,
+                  "not an option with loss = \"{}\" (but with {})", loss,
                   fmt::join(words(losses), ", "));
   };
   only_with("hscl hcl", "beta", p.beta == usual.beta);
@@ -137,16 +142,17 @@ void check_contrastive(const PhaseConfig& p, const std::string& prefix, const Or
   only_with("triplet", "margin", p.margin == usual.margin);
   only_with("triplet", "negatives", p.negatives == usual.negatives);
   only_with("hscl hcl ntxent supcon", "temperature", p.temperature == usual.temperature);
-  const bool two_view = p.views == "two_view", pairs = p.loss == "hcl" || p.loss == "ntxent";
+  const bool two_view = p.views == PhaseConfig::Views::two_view,
+             pairs = p.loss == Loss::hcl || p.loss == Loss::ntxent;
   usage_require(two_view || !pairs, origins.who(prefix + ".views"),
                 "expected \"two_view\" with loss = \"{}\", whose one positive is the other view, "
                 "got \"{}\"",
-                p.loss, p.views);
+                loss, enum_name(p.views));
   usage_require(!two_view || p.data.augment, origins.who(prefix + ".data.augment"),
                 "expected true with views = \"two_view\", else both views are the same");
   const std::int64_t least = two_view ? 2 : 4;
   usage_require(p.train.batch_size >= least, origins.who(prefix + ".train.batch_size"),
-                "expected at least {} with views = \"{}\", got {}", least, p.views,
+                "expected at least {} with views = \"{}\", got {}", least, enum_name(p.views),
                 p.train.batch_size);
   const std::int64_t classes = p.classes_per_batch;
   usage_require(classes == 0 || (!two_view && classes >= 2 && 2 * classes <= p.train.batch_size),
@@ -157,7 +163,7 @@ void check_contrastive(const PhaseConfig& p, const std::string& prefix, const Or
 void resolve_pretraining(const Config& c, PhaseConfig& phase, const std::string& prefix,
                          const Origins& origins) {
   const ModelConfig& m = c.model;
-  const bool drop = phase.mask_mode == "drop";
+  const bool drop = phase.mask_mode == nn::MaskedPatchOptions::Mode::drop;
   usage_require(drop || phase.decoder_size == 0, origins.who(prefix + ".decoder_size"),
                 "not an option with mask_mode = \"token\" (but with drop)");
   usage_require(drop || phase.decoder_depth == 1, origins.who(prefix + ".decoder_depth"),
@@ -168,8 +174,9 @@ void resolve_pretraining(const Config& c, PhaseConfig& phase, const std::string&
                 origins.who(prefix + ".norm_pix"),
                 "expected false with patches of one value, which has no deviation");
   const std::int64_t side = m.img_size / m.patch_size, patches = side * side;
-  const bool filtered = c.select.heuristic != "none" && c.select.top_k.of(patches) < patches;
-  usage_require(!filtered || c.select.mode == "drop", origins.who("select.mode"),
+  const bool filtered = c.select.heuristic && c.select.top_k.of(patches) < patches;
+  usage_require(!filtered || c.select.mode == PatchSelection::Mode::drop,
+                origins.who("select.mode"),
                 "expected \"drop\" with a phase \"pretrain\": zeroed patches are nothing to learn");
   const std::int64_t fewest = filtered ? c.select.top_k.of(patches) : patches;
   usage_require(!drop || phase.masked_of(fewest) < fewest, origins.who(prefix + ".mask_ratio"),
@@ -186,7 +193,7 @@ void check_phase(Config& c, std::size_t index, const Origins& origins) {
                 "expected at most model.depth = {}, got {}", c.model.depth, phase.new_blocks);
   if (phase.kind == "contrastive") check_contrastive(phase, prefix, origins);
   if (phase.kind == "pretrain") resolve_pretraining(c, phase, prefix, origins);
-  if (phase.kind == "prune" && phase.method == "mixed")
+  if (phase.kind == "prune" && phase.method == nn::PruneOptions::Method::mixed)
     usage_require(phase.fraction >= phase.key_fraction, origins.who(prefix + ".fraction"),
                   "expected at least key_fraction = {}, got {}", phase.key_fraction,
                   phase.fraction);

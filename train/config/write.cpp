@@ -27,13 +27,13 @@ std::string toml_value(const std::vector<T>& values) {
 
 template <class Section>
 std::string value_of(const Key<Section>& key, const Section& section) {
-  return std::visit([&](auto field) { return toml_value(section.*field); }, key.field);
+  return std::visit([](const auto& value) { return toml_value(value); }, key.get(section));
 }
 
 // " # what the head reads (cls, mean)"
 std::string comment_on(const Check& check, std::string_view meaning) {
   if (check.choices.empty()) return fmt::format("  # {}", meaning);
-  return fmt::format("  # {} ({})", meaning, fmt::join(words(check.choices), ", "));
+  return fmt::format("  # {} ({})", meaning, fmt::join(check.choices, ", "));
 }
 
 // One line a key that the variant has and, where there is a base, that differs from it.

@@ -11,7 +11,7 @@
 namespace hg {
 namespace {
 
-bool has_two_views(const PhaseConfig& phase) { return phase.views == "two_view"; }
+bool has_two_views(const PhaseConfig& phase) { return phase.views == PhaseConfig::Views::two_view; }
 
 ClassBalance balance_of(const PhaseConfig& phase, std::size_t index, const RunData& data) {
   try {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tensor/base/enum_names.h"
 #include "tensor/base/usage_error.h"
 #include "tensor/random.h"
 #include "train/config/selection.h"
@@ -102,10 +103,10 @@ void check_phases(const Config& config) {
     const std::string kind = fmt::format("phase.{}.kind", i);
     if (phase.kind == "prune") {
       usage_require(!pruned, kind, "a second \"prune\" has no priors left to prune by");
-      const char* const needed = phase.method == "keys" ? "gmm" : "fiak";
+      const char* const needed = phase.method == nn::PruneOptions::Method::keys ? "gmm" : "fiak";
       usage_require(config.model.attention == needed, kind,
                     "\"prune\" with method = \"{}\" needs model.attention = \"{}\", got \"{}\"",
-                    phase.method, needed, config.model.attention);
+                    enum_name(phase.method), needed, config.model.attention);
       pruned = true;
     }
     usage_require(phase.freeze.empty() || phase.kind != "prune", fmt::format("phase.{}.freeze", i),

@@ -82,7 +82,7 @@ void walk_pretrain(Walk& walk) {
 // Rows of a batch, and what is the same in those that belong together.
 Tensor contrastive_labels(const PhaseConfig& phase, std::int64_t classes) {
   const std::int64_t batch = phase.train.batch_size;
-  const bool two_view = phase.views == "two_view";
+  const bool two_view = phase.views == PhaseConfig::Views::two_view;
   const std::int64_t apart = two_view                      ? batch
                              : phase.classes_per_batch > 0 ? phase.classes_per_batch
                                                            : std::min(classes, batch / 2);

@@ -16,9 +16,7 @@ nn::PatchMask part_of(const nn::PatchMask& mask, const GroupPlan& plan, std::int
 }  // namespace
 
 nn::MaskedPatchOptions masked_patch_options(const PhaseConfig& phase) {
-  using O = nn::MaskedPatchOptions;
-  return {phase.mask_mode == "drop" ? O::Mode::drop : O::Mode::token, phase.decoder_size,
-          phase.decoder_depth};
+  return {phase.mask_mode, phase.decoder_size, phase.decoder_depth};
 }
 
 Tensor masked_patch_loss(const nn::Vit& model, const nn::MaskedPatches& task,
@@ -30,7 +28,8 @@ Tensor masked_patch_loss(const nn::Vit& model, const nn::MaskedPatches& task,
   const Tensor predicted =
       predict_zero ? Tensor::zeros(target.shape(), DType::f32, target.device())
                    : task.decode(task.encode(images, keep, mask, context), keep, mask, context);
-  return nn::pixel_loss(predicted, target, phase.pixel_loss == "absolute", share);
+  return nn::pixel_loss(predicted, target, phase.pixel_loss == PhaseConfig::PixelLoss::absolute,
+                        share);
 }
 
 nn::PatchMask MaskDrawer::draw(std::uint64_t key, std::span<const std::int64_t> images,
@@ -66,7 +65,8 @@ std::int64_t PretrainPhase::patches_of(const Batch& batch) const {
 
 std::int64_t PretrainPhase::tokens_per_image(const Batch& batch) const {
   const std::int64_t patches = patches_of(batch);
-  return 1 + patches - (phase_.mask_mode == "drop" ? phase_.masked_of(patches) : 0);
+  return 1 + patches -
+         (phase_.mask_mode == nn::MaskedPatchOptions::Mode::drop ? phase_.masked_of(patches) : 0);
 }
 
 nn::PatchMask PretrainPhase::masks_of(const Batch& batch, const std::string& stream) {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tensor/base/enum_names.h"
 #include "tensor/random.h"
 #include "tensor/transfer.h"
 
@@ -25,10 +26,10 @@ std::vector<Tensor> priors_of(const nn::Vit& model) {
 
 std::string describe(const PhaseConfig& phase, const nn::Pruned& pruned) {
   const nn::PruneCounts& c = pruned.counts;
-  nlohmann::ordered_json out{{"method", phase.method},
+  nlohmann::ordered_json out{{"method", enum_name(phase.method)},
                              {"fraction", phase.fraction},
-                             {"key_fraction", phase.method == "mixed" ? phase.key_fraction : 0},
-                             {"scope", phase.scope},
+                             {"key_fraction", prune_options(phase).key_fraction},
+                             {"scope", enum_name(phase.scope)},
                              {"min_per_row", phase.min_per_row},
                              {"protect_cls", phase.protect_cls},
                              {"block", phase.block},
@@ -45,17 +46,11 @@ std::string describe(const PhaseConfig& phase, const nn::Pruned& pruned) {
 }  // namespace
 
 nn::PruneOptions prune_options(const PhaseConfig& phase) {
-  using O = nn::PruneOptions;
-  O o;
-  o.method = phase.method == "scores"  ? O::Method::scores
-             : phase.method == "mixed" ? O::Method::mixed
-                                       : O::Method::keys;
+  nn::PruneOptions o;
+  o.method = phase.method;
   o.fraction = phase.fraction;
-  o.key_fraction = phase.method == "mixed" ? phase.key_fraction : 0;
-  o.scope = phase.scope == "global"  ? O::Scope::global
-            : phase.scope == "layer" ? O::Scope::layer
-            : phase.scope == "head"  ? O::Scope::head
-                                     : O::Scope::row;
+  o.key_fraction = phase.method == nn::PruneOptions::Method::mixed ? phase.key_fraction : 0;
+  o.scope = phase.scope;
   o.min_per_row = phase.min_per_row;
   o.protect_cls = phase.protect_cls;
   o.block = phase.block;
@@ -71,7 +66,7 @@ nn::VitOptions options_to_measure(const Config& config) {
     std::vector<Tensor> priors;
     RandomStream stream(static_cast<std::uint64_t>(config.run.seed), "priors");
     for (std::int64_t l = 0; l < options.depth; ++l) {
-      priors.push_back(Tensor::empty(phase.method == "keys"
+      priors.push_back(Tensor::empty(phase.method == nn::PruneOptions::Method::keys
                                          ? Shape{options.heads, tokens}
                                          : Shape{options.heads, tokens, tokens}));
       fill_uniform(priors.back(), stream, 0, 1);

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tensor/base/enum_names.h"
 #include "tensor/base/files.h"
 #include "tensor/base/peak_rss.h"
 #include "tensor/base/usage_error.h"
@@ -60,7 +61,7 @@ Json selection_summary(const Config& config, const RunResult& r) {
   const auto selection = patch_selection(config, Split::train);
   if (!selection) return {};
   const bool drop = selection->mode == PatchSelection::Mode::drop;
-  return {{"mode", config.select.mode},
+  return {{"mode", enum_name(config.select.mode)},
           {"kept", selection->keep},
           {"patches", patches_of(config.model)},
           {"saves", drop},  // zeroed patches stay in the sequence
@@ -74,7 +75,7 @@ Json watts(const std::optional<energy::Watts>& power) {
 // The sparsity term and what it achieved; null: there was none.
 Json sparsity_summary(const LossConfig& loss, const RunResult& r) {
   if (loss.sparsity == 0) return {};
-  Json json{{"kind", loss.sparsity_kind},
+  Json json{{"kind", enum_name(loss.sparsity_kind)},
             {"weight", loss.sparsity},
             {"term", nullptr},
             {"small_weights", nullptr},

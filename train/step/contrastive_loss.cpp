@@ -8,18 +8,13 @@
 namespace hg {
 namespace {
 
-TripletOptions triplet_options(const sections::PhaseOptions& phase) {
-  using Negatives = TripletOptions::Negatives;
-  return {phase.margin, phase.negatives == "random"      ? Negatives::random
-                        : phase.negatives == "semi_hard" ? Negatives::semi_hard
-                                                         : Negatives::hard};
-}
+using Loss = sections::PhaseOptions::Loss;
 
 ContrastiveOptions softmax_options(const sections::PhaseOptions& phase) {
   using Form = ContrastiveOptions::Form;
-  const bool hard = phase.loss == "hscl" || phase.loss == "hcl";
+  const bool hard = phase.loss == Loss::hscl || phase.loss == Loss::hcl;
   return {hard ? Form::hard : Form::all, phase.temperature, phase.beta,
-          phase.loss == "hcl" ? phase.tau_plus : 0};
+          phase.loss == Loss::hcl ? phase.tau_plus : 0};
 }
 
 }  // namespace
@@ -29,17 +24,17 @@ ContrastiveLoss::ContrastiveLoss(const sections::PhaseOptions& phase, std::uint6
     : phase_(phase), negatives_(seed, fmt::format("contrastive.negatives.{}", use)) {}
 
 Tensor ContrastiveLoss::labels_of(const Batch& batch) const {
-  if (phase_.loss != "ntxent" && phase_.loss != "hcl") return batch.labels;
+  if (phase_.loss != Loss::ntxent && phase_.loss != Loss::hcl) return batch.labels;
   return to_device(Tensor::of<std::int64_t>({batch.size()}, std::span(batch.indices)),
                    batch.labels.device());
 }
 
 Tensor ContrastiveLoss::operator()(const Tensor& z, const Tensor& labels, std::int64_t step) const {
   const Scope scope("loss");
-  if (phase_.loss != "triplet") return contrastive_loss(z, labels, softmax_options(phase_));
+  if (phase_.loss != Loss::triplet) return contrastive_loss(z, labels, softmax_options(phase_));
   RandomStream stream = negatives_;
   stream.seek(static_cast<std::uint64_t>(step) << 32);
-  return triplet_loss(z, labels, triplet_options(phase_), stream);
+  return triplet_loss(z, labels, {phase_.margin, phase_.negatives}, stream);
 }
 
 }  // namespace hg

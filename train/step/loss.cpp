@@ -23,18 +23,6 @@ Tensor plus_term(const Tensor& loss, const Tensors& layers, double weight) {
   return add(loss, scale(sum, weight / static_cast<double>(layers.size())));
 }
 
-nn::Sparsity kind_of(const LossConfig& loss) {
-  using S = nn::Sparsity;
-  if (loss.sparsity == 0) return S::none;
-  for (const auto& [name, kind] : {std::pair{"entropy", S::entropy},
-                                   {"gini", S::gini},
-                                   {"hoyer", S::hoyer},
-                                   {"l1_pi", S::l1_pi},
-                                   {"gate_l1", S::gate_l1}})
-    if (loss.sparsity_kind == name) return kind;
-  fail("loss", "no sparsity term is called {}", loss.sparsity_kind);
-}
-
 // T^2 KL(softmax(t / T) || softmax(s / T)), summed over rows, over `batch`; T^2 keeps the size of
 // its gradient the same at every T
 Tensor distance_to(const Tensor& teacher, const Tensor& logits, double temperature,
@@ -58,7 +46,7 @@ Tensor class_loss(const Tensor& logits, const Targets& targets, const LossConfig
 nn::PassRecord record_for(const LossConfig& loss) {
   nn::PassRecord record;
   record.wants_likelihood = loss.mle > 0;
-  record.wants_sparsity = kind_of(loss);
+  if (loss.sparsity != 0) record.wants_sparsity = loss.sparsity_kind;
   record.wants_budget = loss.gate_budget > 0;
   return record;
 }

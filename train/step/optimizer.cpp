@@ -21,7 +21,9 @@ Tensors gradients_of(const std::vector<Tensors>& gradients, std::size_t i) {
 }  // namespace
 
 Optimizer::Optimizer(std::vector<nn::Parameter> trained, const TrainConfig& train)
-    : trained_(std::move(trained)), train_(train), adamw_(train.optimizer == "adamw") {
+    : trained_(std::move(trained)),
+      train_(train),
+      adamw_(train.optimizer == TrainConfig::Optimizer::adamw) {
   for (const nn::Parameter& p : trained_) {
     Slot slot;
     const auto zeros = [&] { return Tensor::zeros(p.value.shape(), DType::f32, p.value.device()); };

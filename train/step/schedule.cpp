@@ -8,11 +8,9 @@ namespace hg {
 
 Schedule::Schedule(const TrainConfig& train, std::int64_t steps_per_epoch)
     : peak_(train.learning_rate),
-      cosine_(train.schedule == "cosine"),
+      cosine_(train.schedule == TrainConfig::Schedule::cosine),
       warmup_(std::llround(train.warmup_epochs * static_cast<double>(steps_per_epoch))),
       total_(train.epochs * steps_per_epoch) {
-  require(cosine_ || train.schedule == "constant", "schedule",
-          "expected cosine or constant, got \"{}\"", train.schedule);
   require(steps_per_epoch >= 1, "schedule", "expected at least 1 step an epoch, got {}",
           steps_per_epoch);
 }

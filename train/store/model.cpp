@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nn/attention/prune.h"
+#include "tensor/base/enum_names.h"
 #include "tensor/base/usage_error.h"
 #include "tensor/cuda/device.h"
 #include "tensor/transfer.h"
@@ -10,38 +11,23 @@
 namespace hg {
 namespace {
 
-template <class Enum>
-Enum one_of(const std::string& name, std::initializer_list<std::pair<std::string_view, Enum>> all) {
-  for (const auto& [known, value] : all)
-    if (known == name) return value;
-  fail("config", "no option is called {}", name);
-}
-
 nn::AttentionOptions attention_options(const Config& config) {
-  using O = nn::AttentionOptions;
   const AttentionConfig& a = config.attention;
-  O o;
+  nn::AttentionOptions o;
   o.variant = config.model.attention;
   o.weight_dropout = a.dropout;
-  o.gate = one_of<O::Gate>(a.gate, {{"none", O::Gate::none},
-                                    {"head", O::Gate::head},
-                                    {"token", O::Gate::token},
-                                    {"layer", O::Gate::layer}});
+  o.gate = a.gate;
   o.gate_keep = a.gate_keep;
   o.gate_per_batch = a.per_batch;
   o.components = a.components;
-  o.shift_keys = a.keys == "shift";
+  o.shift_keys = a.keys == AttentionConfig::Keys::shift;
   o.sigma2_scale = a.sigma2_scale;
   o.norm_const = a.norm_const;
-  o.pi_shape = one_of<O::PiShape>(a.pi_shape, {{"head", O::PiShape::head},
-                                               {"layer", O::PiShape::layer},
-                                               {"head_pos", O::PiShape::head_pos}});
-  o.pi_param = one_of<O::PiParam>(a.pi_param,
-                                  {{"softmax", O::PiParam::softmax}, {"clamp", O::PiParam::clamp}});
-  o.mode = one_of<O::Mode>(
-      a.mode, {{"soft", O::Mode::soft}, {"hard_e", O::Mode::hard_e}, {"soft_e", O::Mode::soft_e}});
+  o.pi_shape = a.pi_shape;
+  o.pi_param = a.pi_param;
+  o.mode = a.mode;
   o.feature_norm = a.feature_norm;
-  o.rbf_score = a.score == "rbf";
+  o.rbf_score = a.score == AttentionConfig::Score::rbf;
   o.steps = a.steps;
   o.theta = a.theta;
   o.magnitude_prior = a.magnitude_prior;
@@ -49,10 +35,8 @@ nn::AttentionOptions attention_options(const Config& config) {
   o.value_propagation = a.value_propagation;
   o.theta_v = a.theta_v;
   o.beta = a.beta;
-  o.feature_axis = a.axis == "feature";
-  o.squeeze = one_of<O::Squeeze>(
-      a.squeeze,
-      {{"mean", O::Squeeze::mean}, {"max", O::Squeeze::max}, {"mean_pre", O::Squeeze::mean_pre}});
+  o.feature_axis = a.axis == AttentionConfig::Axis::feature;
+  o.squeeze = a.squeeze;
   o.reduction = a.reduction;
   o.se = a.se;
   o.features = a.features;
@@ -74,8 +58,8 @@ void require_consistent_gates(const Config& config, const nn::AttentionOptions& 
   const bool pruned = has_phase(config, "prune");
   const auto possible = [&](bool can, std::string_view why) {
     usage_require(can, "attention.gate",
-                  "\"{}\" cannot be with model.attention = \"{}\" and its options, {}", a.gate,
-                  o.variant, why);
+                  "\"{}\" cannot be with model.attention = \"{}\" and its options, {}",
+                  enum_name(a.gate), o.variant, why);
   };
   if (o.gate == Gate::head) {
     possible(traits.some_heads && !pruned, "which need all heads");
@@ -87,16 +71,17 @@ void require_consistent_gates(const Config& config, const nn::AttentionOptions& 
   }
   if (o.gate == Gate::token) possible(traits.some_queries && !pruned, "which need all queries");
   usage_require(o.gate == Gate::head || o.gate == Gate::token || a.gate_keep == 1,
-                "attention.gate_keep", "expected 1 with attention.gate = \"{}\", got {}", a.gate,
-                a.gate_keep);
+                "attention.gate_keep", "expected 1 with attention.gate = \"{}\", got {}",
+                enum_name(a.gate), a.gate_keep);
   usage_require(o.gate == Gate::head || a.per_batch, "attention.per_batch",
-                "expected true with attention.gate = \"{}\"", a.gate);
+                "expected true with attention.gate = \"{}\"", enum_name(a.gate));
   usage_require((o.gate == Gate::layer) == !a.gate_layers.empty(), "attention.gate_layers",
                 "expected {} with attention.gate = \"{}\", got {}",
-                o.gate == Gate::layer ? "one or more layers" : "none", a.gate,
+                o.gate == Gate::layer ? "one or more layers" : "none", enum_name(a.gate),
                 a.gate_layers.size());
   usage_require(o.gate == Gate::head || config.loss.gate_budget == 0, "loss.gate_budget",
-                "expected 0 with attention.gate = \"{}\", got {}", a.gate, config.loss.gate_budget);
+                "expected 0 with attention.gate = \"{}\", got {}", enum_name(a.gate),
+                config.loss.gate_budget);
 }
 
 // The sparsity term must find what it acts on.
@@ -108,11 +93,11 @@ void require_consistent_sparsity(const Config& config, const nn::AttentionOption
   const auto needs = [&](bool has, std::string_view what) {
     usage_require(has, "loss.sparsity_kind",
                   "\"{}\" needs {}, which model.attention = \"{}\" with its options does not have",
-                  loss.sparsity_kind, what, o.variant);
+                  enum_name(loss.sparsity_kind), what, o.variant);
   };
-  if (loss.sparsity_kind == "gate_l1")
+  if (loss.sparsity_kind == nn::Sparsity::gate_l1)
     needs(traits.gates || gated, "gates (SE-K, or attention.gate = \"head\")");
-  else if (loss.sparsity_kind == "hoyer" || loss.sparsity_kind == "l1_pi")
+  else if (loss.sparsity_kind == nn::Sparsity::hoyer || loss.sparsity_kind == nn::Sparsity::l1_pi)
     needs(traits.priors, "learned priors");
   else
     needs(traits.spread, "weights of tokens on tokens");
@@ -144,7 +129,7 @@ void require_consistent(const Config& config, const nn::AttentionOptions& o) {
   if (traits.likelihood) return;  // of Gaussians, whose options these are
   usage_require(o.mode == nn::AttentionOptions::Mode::soft, "attention.mode",
                 "expected \"soft\" with model.attention = \"{}\", got \"{}\"", o.variant,
-                config.attention.mode);
+                enum_name(o.mode));
   usage_require(!o.norm_const, "attention.norm_const",
                 "expected false with model.attention = \"{}\", which has no Gaussians", o.variant);
   for (const double factor : o.sigma2_scale)
@@ -168,7 +153,7 @@ nn::VitOptions vit_options(const Config& config) {
           .dim_head = m.dim_head,
           .mlp_ratio = m.mlp_ratio,
           .classes = m.num_classes,
-          .pool = m.pool == "mean" ? nn::VitOptions::Pool::mean : nn::VitOptions::Pool::cls,
+          .pool = m.pool,
           .dropout = m.dropout,
           .qkv_bias = m.qkv_bias,
           .device = device_of(config.run),
@@ -207,8 +192,9 @@ nn::VitOptions vit_options(const Config& config, const Safetensors& weights,
 }
 
 Device device_of(const RunConfig& run) {
-  if (run.device == "auto") return cuda::unavailable().empty() ? Device::cuda : Device::cpu;
-  return run.device == "cuda" ? Device::cuda : Device::cpu;
+  using Choice = RunConfig::DeviceChoice;
+  if (run.device == Choice::auto_) return cuda::unavailable().empty() ? Device::cuda : Device::cpu;
+  return run.device == Choice::cuda ? Device::cuda : Device::cpu;
 }
 
 bool detects(const Config& config) { return config.phases.back().kind == "detect"; }

@@ -30,7 +30,7 @@ TEST_CASE("an empty configuration has the documented defaults") {
   CHECK(c.model.dim_head == 16);  // emb_size / heads
   CHECK(c.model.attention == "softmax");
   CHECK(c.select.top_k == CountOrFraction::fraction(0.7));
-  CHECK(c.train.schedule == "cosine");
+  CHECK(c.train.schedule == TrainConfig::Schedule::cosine);
   REQUIRE(c.phases.size() == 1);
   CHECK(c.phases[0].kind == "supervised");
   CHECK(c.phases[0].train == c.train);
@@ -111,7 +111,7 @@ TEST_CASE("--set overrides, with or without quotes") {
                                     "phase.0.freeze=['a', \"b\"]", "train.epochs=4"});
   CHECK(c.train.epochs == 4);
   CHECK(c.phases[0].train.epochs == 4);
-  CHECK(c.model.pool == "mean");
+  CHECK(c.model.pool == nn::VitOptions::Pool::mean);
   CHECK(c.run.name == "a b");
   CHECK(c.data.root == "17");
   CHECK(c.train.learning_rate == 1e-4);
@@ -310,11 +310,11 @@ TEST_CASE("built-in configurations are what they promise") {
   CHECK(green.model.emb_size == 64);
   CHECK(green.model.depth == green.model.heads);
   CHECK(green.model.attention == "gmm");
-  CHECK(green.select.heuristic == "contrast");
+  CHECK(green.select.heuristic == PatchScoreOptions::Heuristic::contrast);
   CHECK(green.select.top_k.of(196) == 138);
   CHECK(green.select.prob == 0.5);
   CHECK(green.select.prob_decay_rate == 5e-3);
-  CHECK(green.select.mode == "drop");
+  CHECK(green.select.mode == PatchSelection::Mode::drop);
   CHECK(green.train.batch_size == 512);
   CHECK(green.train.learning_rate == 1e-3);
 }

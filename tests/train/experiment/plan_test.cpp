@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "tensor/base/enum_names.h"
 #include "tensor/base/usage_error.h"
 #include "tests/support/temp_folder.h"
 #include "train/experiment/folder.h"
@@ -54,14 +55,15 @@ TEST_CASE("arms are what the questions ask") {
   CHECK(mgk.emb_size == base.emb_size);
 
   const Plan rq2 = make_plan({"rq2", "small"});
-  CHECK(rq2.arms[0].config.select.heuristic == "none");
+  CHECK(!rq2.arms[0].config.select.heuristic);
   CHECK(rq2.arms.size() == 7);
   for (std::size_t i = 1; i < 7; ++i) {
     const SelectConfig& select = rq2.arms[i].config.select;
-    CHECK(select.mode == (i < 4 ? "drop" : "zero"));
-    CHECK(select.form == (i < 4 ? "robust" : "ref"));
+    CHECK(enum_name(select.mode) == (i < 4 ? "drop" : "zero"));
+    CHECK(enum_name(select.form) == (i < 4 ? "robust" : "ref"));
     CHECK(select.prob == 0.5);  // the paper's
-    CHECK(rq2.arms[i].name == select.heuristic + "-" + select.mode);
+    CHECK(rq2.arms[i].name ==
+          fmt::format("{}-{}", enum_name(*select.heuristic), enum_name(select.mode)));
   }
   CHECK(make_plan({"rq2", "paper"}).arms[1].config.select.top_k.of(196) == 138);
 

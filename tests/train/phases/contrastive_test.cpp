@@ -253,10 +253,11 @@ TEST_CASE("which rows belong together follows from the loss") {
   batch.indices = {7, 7, 3, 3};
   batch.labels = Tensor::of<std::int64_t>({4}, {1, 1, 1, 1});
   sections::PhaseOptions phase;
-  for (const std::string loss : {"hscl", "supcon", "triplet", "ntxent", "hcl"}) {
+  using Loss = sections::PhaseOptions::Loss;
+  for (const Loss loss : {Loss::hscl, Loss::supcon, Loss::triplet, Loss::ntxent, Loss::hcl}) {
     phase.loss = loss;
     const auto labels = ContrastiveLoss(phase, 1, "train").labels_of(batch);
-    const bool pairs = loss == "ntxent" || loss == "hcl";
+    const bool pairs = loss == Loss::ntxent || loss == Loss::hcl;
     CHECK(labels.to_vector<std::int64_t>() ==
           (pairs ? std::vector<std::int64_t>{7, 7, 3, 3} : std::vector<std::int64_t>{1, 1, 1, 1}));
   }
@@ -264,7 +265,9 @@ TEST_CASE("which rows belong together follows from the loss") {
 
 TEST_CASE("random negatives are drawn anew each step and in streams of their own") {
   sections::PhaseOptions phase;
-  phase.loss = "triplet", phase.negatives = "random", phase.margin = 2;
+  phase.loss = sections::PhaseOptions::Loss::triplet;
+  phase.negatives = TripletOptions::Negatives::random;
+  phase.margin = 2;
   RandomStream stream(2, "points");
   const Tensor z = Tensor::empty({16, 8});
   fill_normal(z, stream, 0, 0.3);

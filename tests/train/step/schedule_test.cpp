@@ -7,7 +7,8 @@
 namespace hg::testing {
 namespace {
 
-TrainConfig settings(double warmup_epochs, const char* schedule = "cosine") {
+TrainConfig settings(double warmup_epochs,
+                     TrainConfig::Schedule schedule = TrainConfig::Schedule::cosine) {
   TrainConfig train;
   train.learning_rate = 0.1;
   train.epochs = 3;
@@ -34,7 +35,7 @@ TEST_CASE("warm-up rises to the peak, then cosine falls to 0") {
 }
 
 TEST_CASE("constant stays at the peak") {
-  const Schedule s(settings(0.5, "constant"), 10);
+  const Schedule s(settings(0.5, TrainConfig::Schedule::constant), 10);
   CHECK(s.learning_rate(0) == doctest::Approx(0.02));
   CHECK(s.learning_rate(5) == 0.1);
   CHECK(s.learning_rate(29) == 0.1);
@@ -46,7 +47,6 @@ TEST_CASE("no warm-up starts at the peak, and one longer than the run never reac
 }
 
 TEST_CASE("bad schedules are errors") {
-  CHECK_THROWS_AS(Schedule(settings(1, "cosinus"), 10), Error);
   CHECK_THROWS_AS(Schedule(settings(1), 0), Error);
   CHECK_THROWS_AS(Schedule(settings(1), 10).learning_rate(-1), Error);
 }
