@@ -13,16 +13,24 @@ struct DataOptions {
   // settings are to be chosen on them. 0: none. Held out before any limit (of `shapes`, out of the
   // train_limit images drawn).
   std::int64_t validation = 0;
-  // What the model takes; 0: unknown, which only `shapes` does not accept.
-  int img_size = 0, in_channels = 0;
+  int img_size = 0, in_channels = 0;  // what the model takes; 0: unknown
+  // Of `shapes`, which also needs the two above.
   std::int64_t num_classes = 0;
-  std::uint64_t seed = 1;  // of `shapes`
+  std::uint64_t seed = 1;
+
+  std::int64_t limit(Split split) const { return split == Split::train ? train_limit : test_limit; }
 };
 
 // Searched after the root: $HG_DATA/<name>, $HG_DATA/<the set's own folder name>, and
 // share/datasets/<name> of the system, where Debian's packages put theirs.
 std::unique_ptr<Dataset> open_dataset(const DataOptions& options, Split split);
 
-std::vector<std::string> known_datasets();
+// What the name of a data set alone tells of it; 0: nothing.
+struct DatasetFacts {
+  std::string_view name;
+  std::int64_t channels, size, classes;
+  bool boxes = false;
+};
+std::vector<DatasetFacts> known_datasets();
 
 }  // namespace hg

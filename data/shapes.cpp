@@ -208,7 +208,8 @@ std::unique_ptr<Dataset> make_shapes(const ShapesOptions& options) {
     require(value >= least && value <= most, "shapes", "{} {}, expected {} to {}", value, what,
             least, most);
   };
-  check(options.classes, "classes", 2, kOutlines);
+  require(options.classes >= 2 && options.classes <= kOutlines, "model.num_classes",
+          "expected 2 to {} with data.name = \"shapes\", got {}", kOutlines, options.classes);
   check(options.img_size, "pixels a side", kMinSide, kMaxSide);
   check(options.channels, "channels", 1, kMaxChannels);
   require(options.count >= 0, "shapes", "{} images, expected 0 or more", options.count);

@@ -62,8 +62,9 @@ TEST_CASE("shapes: options out of range are errors") {
     change(options);
     return fault_of([&] { make_shapes(options); });
   };
-  contains(fault([](auto& o) { o.classes = 1; }), "shapes: 1 classes, expected 2 to 10");
-  contains(fault([](auto& o) { o.classes = 11; }), "11 classes");
+  contains(fault([](auto& o) { o.classes = 1; }),
+           "expected 2 to 10 with data.name = \"shapes\", got 1");
+  contains(fault([](auto& o) { o.classes = 11; }), "got 11");
   contains(fault([](auto& o) { o.img_size = 0; }), "0 pixels a side, expected 8 to 4096");
   contains(fault([](auto& o) { o.channels = 0; }), "0 channels");
   contains(fault([](auto& o) { o.count = -1; }), "-1 images");

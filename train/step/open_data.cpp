@@ -44,10 +44,12 @@ RunData open_both(const Config& config, const DataConfig& data) {
 void require_boxes(const Config& config, std::size_t phase, const Dataset& set) {
   for (std::int64_t i = 0; i < set.size(); ++i)
     if (set.box(i)) return;
+  std::vector<std::string_view> with_boxes;
+  for (const DatasetFacts& facts : known_datasets())
+    if (facts.boxes) with_boxes.push_back(facts.name);
   usage_fail(fmt::format("phase.{}.kind", phase),
-             "\"detect\" needs boxes, but data.name = \"{}\" ({}) has none; tiny-imagenet and "
-             "shapes have",
-             config.phases[phase].data.name, set.info().source);
+             "\"detect\" needs boxes, but data.name = \"{}\" ({}) has none; {} have",
+             config.phases[phase].data.name, set.info().source, fmt::join(with_boxes, " and "));
 }
 
 PhaseData open_phases(const Config& config) {
