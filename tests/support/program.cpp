@@ -5,9 +5,12 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <thread>
 
 #include "energy/books/ledger.h"
 #include "tensor/base/csv.h"
@@ -24,6 +27,15 @@ void limit_files(std::size_t bytes) {
   ::signal(SIGXFSZ, SIG_IGN);  // writes past the limit fail instead
   const rlimit limit{bytes, bytes};
   if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(99);
+}
+
+// What is written to it waits until the line before has been read: in packets, of which it holds
+// one.
+std::array<int, 2> pipe_of_one_line() {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC | O_DIRECT) == 0);
+  REQUIRE(::fcntl(ends[1], F_SETPIPE_SZ, 4096) == 4096);
+  return ends;
 }
 
 // Signals wait while this lives: until a new process has become the program, doctest's handlers
@@ -72,16 +84,22 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 // without end.
 class Launch {
  public:
-  Launch(const Arguments& arguments, const std::string& folder, const ChildOptions& options)
+  // `err`: where its stderr goes, or -1 for a file in the folder.
+  Launch(const Arguments& arguments, const std::string& folder, const ChildOptions& options,
+         int err)
       : out_(options.out.empty() ? folder + "/stdout" : options.out),
         err_(folder + "/stderr"),
+        err_pipe_(err),
         largest_file_(options.largest_file),
         arguments_(Arguments{options.program} + arguments),
         environment_(environment_with_data(options.data.empty() ? folder : options.data)) {}
 
   [[noreturn]] void become() const {
     redirect(out_, STDOUT_FILENO);
-    redirect(err_, STDERR_FILENO);
+    if (err_pipe_ < 0)
+      redirect(err_, STDERR_FILENO);
+    else if (::dup2(err_pipe_, STDERR_FILENO) < 0)
+      _exit(99);
     if (largest_file_ > 0) limit_files(largest_file_);
     ::execve(argv_[0], argv_.data(), envp_.data());
     _exit(99);
@@ -89,6 +107,7 @@ class Launch {
 
  private:
   const std::string out_, err_;
+  const int err_pipe_;
   const std::size_t largest_file_;
   std::vector<std::string> arguments_, environment_;
   const std::vector<char*> argv_ = pointers_to(arguments_), envp_ = pointers_to(environment_);
@@ -99,20 +118,26 @@ class Launch {
 std::string hgtrain_path() { return HG_TRAIN_PROGRAM; }
 
 Child::Child(const Arguments& arguments, const ChildOptions& options) {
-  const Launch launch(arguments, folder_.path(), options);
+  std::array<int, 2> ends{-1, -1};
+  if (options.in_step) ends = pipe_of_one_line();
+  const Launch launch(arguments, folder_.path(), options, ends[1]);
   SignalsWait signals;
   pid_ = ::fork();
   if (pid_ == 0) {
     signals.release_with_defaults();
     launch.become();
   }
+  if (options.in_step) ::close(ends[1]);
+  pipe_ = ends[0];
   REQUIRE(pid_ > 0);
 }
 
 Child::~Child() {
-  if (ended_) return;
-  ::kill(pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
+  if (!ended_) {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  if (pipe_ >= 0) ::close(pipe_);
 }
 
 void Child::signal(int number) const {
@@ -125,10 +150,51 @@ bool Child::running() {
 }
 
 Outcome Child::wait() {
+  while (read_more()) {
+  }
   if (!ended_) ended_ = ::waitpid(pid_, &status_, 0) == pid_;
   REQUIRE(ended_);
   return {WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_),
-          contents_of(folder_ / "stdout"), contents_of(folder_ / "stderr")};
+          contents_of(folder_ / "stdout"), pipe_ >= 0 ? err_ : contents_of(folder_ / "stderr")};
+}
+
+bool Child::await(const std::function<bool()>& event) {
+  while (!event()) {
+    if (!running()) return event();
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  return true;
+}
+
+bool Child::read_more() {
+  std::array<char, 4096> packet;
+  const ssize_t size = pipe_ < 0 ? 0 : ::read(pipe_, packet.data(), packet.size());
+  if (size > 0) err_.append(packet.data(), static_cast<std::size_t>(size));
+  return size > 0;
+}
+
+bool Child::await_line(const std::string& part) {
+  REQUIRE(pipe_ >= 0);
+  for (;;) {
+    const std::size_t end = err_.find('\n', seen_);
+    if (end == std::string::npos) {
+      if (!read_more()) return false;
+      continue;
+    }
+    const std::string line = err_.substr(seen_, end - seen_);
+    seen_ = end + 1;
+    if (line.find(part) != std::string::npos) return true;
+  }
+}
+
+bool Child::await_cpu_time(std::chrono::microseconds time) {
+  clockid_t clock;
+  REQUIRE(::clock_getcpuclockid(pid_, &clock) == 0);
+  return await([&] {
+    timespec now{};
+    if (::clock_gettime(clock, &now) != 0) return false;
+    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec) >= time;
+  });
 }
 
 Outcome hgprof(const Arguments& arguments) {

@@ -4,6 +4,8 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -27,6 +29,7 @@ struct ChildOptions {
   std::string data;              // HG_DATA; empty: a folder without data sets
   std::string out;               // where standard output goes; empty: into Outcome
   std::string program = hgtrain_path();
+  bool in_step = false;  // with await_line(): no more than two lines of stderr ahead of it
 };
 
 // A running program; killed with the object.
@@ -41,11 +44,21 @@ class Child {
   bool running();
   Outcome wait();
 
+  // These wait for an event, and are false where the program ended before it.
+  bool await(const std::function<bool()>& event);
+  bool await_line(const std::string& part);  // on stderr; needs in_step
+  bool await_cpu_time(std::chrono::microseconds time);
+
  private:
+  bool read_more();  // of stderr
+
   TempFolder folder_;  // of stdout and stderr
   pid_t pid_;
   int status_ = -1;
   bool ended_ = false;
+  int pipe_ = -1;  // from its stderr
+  std::string err_;
+  std::size_t seen_ = 0;  // of err_, by await_line
 };
 
 inline Outcome hgtrain(const Arguments& arguments, const ChildOptions& options = {}) {

@@ -6,8 +6,8 @@
 
 #include "energy/books/calibration.h"
 #include "energy/books/ledger.h"
-#include "tests/support/environment.h"
 #include "tests/energy/meters/powercap_tree.h"
+#include "tests/support/environment.h"
 #include "tests/support/program.h"
 
 using namespace hg;

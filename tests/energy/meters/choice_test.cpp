@@ -8,8 +8,8 @@
 #include <chrono>
 #include <thread>
 
-#include "tests/support/environment.h"
 #include "tests/energy/meters/powercap_tree.h"
+#include "tests/support/environment.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // hgtrain meters on a tree of files that move while it runs.
 #include <doctest/doctest.h>
 
-#include "tests/support/environment.h"
 #include "tests/energy/meters/moving_tree.h"
+#include "tests/support/environment.h"
 #include "tests/support/program.h"
 
 using namespace hg::testing;

@@ -2,9 +2,7 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
-#include <chrono>
 #include <map>
-#include <thread>
 
 #include "tests/support/program.h"
 
@@ -42,8 +40,7 @@ bool finished(const std::string& run) {
 // Runs until `run` is finished and a later one is under way, then sends the signal.
 Outcome stop_after(const std::string& out, const std::string& run, int signal) {
   Child child(tiny(out));
-  while (child.running() && !(exists(out + "/runs/" + run) && finished(out + "/runs/" + run)))
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  child.await([&] { return finished(out + "/runs/" + run); });
   child.signal(signal);
   return child.wait();
 }

@@ -2,11 +2,9 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
-#include <chrono>
 #include <map>
-#include <thread>
 
-#include "tests/support/program.h"
+#include "tests/support/resume.h"
 #include "train/store/safetensors.h"
 
 namespace {
@@ -131,24 +129,13 @@ TEST_CASE("an interrupted run goes on with its drawn and learnt buffers bit for 
         Settings{"attention.gate=head", "attention.gate_keep=0.5", "loss.sparsity=0.1"}}) {
     INFO(variant[0]);
     const TempFolder folder;
-    const Arguments longer = set(variant) +
-                             set({"train.epochs=8", "data.train_limit=128", "train.batch_size=8"}) +
-                             Arguments{"--quiet"};
+    const Arguments longer =
+        set(variant) + set({"train.epochs=8", "data.train_limit=128", "train.batch_size=8"});
     const std::string whole = folder / "whole", cut = folder / "cut";
     REQUIRE(hgtrain(tiny_train(whole, longer)).code == 0);
-    Outcome stopped;
-    for (int attempt = 0; attempt < 5 && stopped.code != 130; ++attempt) {
-      std::filesystem::remove_all(cut);
-      Child child(tiny_train(cut, longer));
-      while (child.running() && !exists(cut + "/state.safetensors"))
-        std::this_thread::sleep_for(std::chrono::microseconds(200));
-      child.signal(SIGINT);
-      stopped = child.wait();
-    }
-    REQUIRE(stopped.code == 130);
+    stop_at("epoch 2/8", SIGINT, tiny_train(cut, longer));
     REQUIRE(hgtrain(tiny_train(cut, longer) + Arguments{"--resume"}).code == 0);
-    CHECK(contents_of(cut + "/model.safetensors") == contents_of(whole + "/model.safetensors"));
-    CHECK(timeless_metrics(cut) == timeless_metrics(whole));
+    check_same_end(cut, whole);
   }
 }
 

@@ -2,11 +2,9 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
-#include <chrono>
 #include <cmath>
-#include <thread>
 
-#include "tests/support/program.h"
+#include "tests/support/resume.h"
 #include "train/step/contrastive_loss.h"
 #include "train/store/safetensors.h"
 
@@ -54,7 +52,7 @@ struct Run {
 
   explicit Run(const std::string& phases) { put(config, config_text(phases)); }
   Arguments train(const std::string& name, const Arguments& more = {}) const {
-    return Arguments{"train", config, "--out", folder / name, "--quiet"} + more;
+    return Arguments{"train", config, "--out", folder / name} + more;
   }
   std::string done(const std::string& name, const Arguments& more = {}) const {
     const Outcome outcome = hgtrain(train(name, more));
@@ -82,15 +80,6 @@ Safetensors model_of(const std::string& run) {
 
 std::vector<float> values_of(const Safetensors& file, const std::string& name) {
   return file.tensors.at(name).to_vector<float>();
-}
-
-// Ends the run with a signal once its first epoch is over.
-void interrupt(const Arguments& arguments, const std::string& run) {
-  Child child(arguments);
-  while (child.running() && lines_of(contents_of(run + "/metrics.csv")).size() < 2)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  child.signal(SIGINT);
-  REQUIRE(child.wait().code == 130);
 }
 
 }  // namespace
@@ -155,14 +144,13 @@ TEST_CASE("a contrastive phase resumes bit for bit in its middle") {
     const Run r(contrastive(options) + "[phase.train]\nepochs = 8\n[[phase]]\n");
     const Arguments more{"--set", "model.dropout=0.1", "--set", "select.heuristic=variance"};
     const std::string whole = r.done("whole", more), run = r.folder / "run";
-    interrupt(r.train("run", more), run);
+    stop_at("epoch 1/8", SIGINT, r.train("run", more));
     const Safetensors state = read_safetensors(run + "/state.safetensors");
     CHECK(state.metadata.at("phase") == "0");
     CHECK(state.tensors.contains("model.projector.2.bias"));
     CHECK(state.tensors.contains("adamw.m.projector.2.bias"));
     r.done("run", more + Arguments{"--resume"});
-    CHECK(contents_of(run + "/model.safetensors") == contents_of(whole + "/model.safetensors"));
-    CHECK(timeless_metrics(run) == timeless_metrics(whole));
+    check_same_end(run, whole);
   }
 }
 

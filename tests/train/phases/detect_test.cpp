@@ -1,15 +1,11 @@
 // Phase detect as users meet it: train, eval, predict, forward, info, and what is refused.
 #include <doctest/doctest.h>
-#include <signal.h>
 
-#include <chrono>
 #include <cmath>
-#include <thread>
 
 #include "data/image_draw.h"
 #include "data/image_file.h"
-#include "tensor/random.h"
-#include "tests/support/program.h"
+#include "tests/support/resume.h"
 #include "train/store/safetensors.h"
 
 namespace {
@@ -79,28 +75,13 @@ TEST_CASE("a detector's run, its summary and eval hold the figures of its boxes"
   CHECK(table[7].find("mAP@0.5 0.") != std::string::npos);
 }
 
-TEST_CASE("a detector killed at random moments ends with the same bits and figures") {
-  const TempFolder folder;
-  const std::string whole = folder / "whole", run = folder / "run";
-  const Arguments longer{"--set", "train.epochs=6",   "--set", "train.batch_size=8",
-                         "--set", "model.dropout=0.1"};
-  REQUIRE(hgtrain(train_detector(whole, longer)).code == 0);
-  RandomStream random(3, "kill");
-  std::filesystem::create_directory(run);
-  for (int kills = 0; kills < 8; ++kills) {
-    Child child(train_detector(run, longer) + Arguments{"--resume"});
-    std::this_thread::sleep_for(std::chrono::microseconds(random.below(60000)));
-    child.signal(kills % 2 == 0 ? SIGKILL : SIGINT);
-    child.wait();
-  }
-  for (int again = 0; again < 2; ++again) {  // the second time there is nothing left to do
-    const Outcome resumed = hgtrain(train_detector(run, longer) + Arguments{"--resume"});
-    INFO(resumed.err);
-    REQUIRE(resumed.code == 0);
-    CHECK(contents_of(run + "/model.safetensors") == contents_of(whole + "/model.safetensors"));
-    CHECK(timeless_metrics(run) == timeless_metrics(whole));
-    for (const char* key : kFigures) CHECK(summary_of(run)[key] == summary_of(whole)[key]);
-  }
+TEST_CASE("a detector stopped at random moments ends with the same bits and figures") {
+  check_survives_stops(
+      [](const std::string& run, const Arguments& more) {
+        return train_detector(
+            run, set({"train.epochs=6", "train.batch_size=8", "model.dropout=0.1"}) + more);
+      },
+      8);
 }
 
 TEST_CASE("detect goes on from the weights of the phase before") {

@@ -1,13 +1,8 @@
 // Runs of several phases: weights pass on, each phase has its own epochs and settings, and a run
 // resumes bit for bit wherever it was killed.
 #include <doctest/doctest.h>
-#include <signal.h>
 
-#include <chrono>
-#include <thread>
-
-#include "tensor/random.h"
-#include "tests/support/program.h"
+#include "tests/support/resume.h"
 #include "train/store/safetensors.h"
 
 namespace {
@@ -54,24 +49,11 @@ std::string write_config(const TempFolder& folder, const std::string& text) {
   return folder / "config.toml";
 }
 
-void check_survives_kills(const std::string& text) {
+void check_phases_survive_stops(const std::string& text) {
   const TempFolder folder;
   const std::string config = write_config(folder, text);
-  const std::string whole = folder / "whole", run = folder / "run";
-  REQUIRE(hgtrain(train(config, whole)).code == 0);
-  RandomStream random(11, "kill");
-  std::filesystem::create_directory(run);
-  for (int kills = 0; kills < 12; ++kills) {
-    Child child(train(config, run, {"--resume"}));
-    std::this_thread::sleep_for(std::chrono::microseconds(random.below(60000)));
-    child.signal(kills % 2 == 0 ? SIGKILL : SIGINT);
-    child.wait();
-  }
-  const Outcome resumed = hgtrain(train(config, run, {"--resume"}));
-  INFO(resumed.err);
-  REQUIRE(resumed.code == 0);
-  CHECK(contents_of(run + "/model.safetensors") == contents_of(whole + "/model.safetensors"));
-  CHECK(timeless_metrics(run) == timeless_metrics(whole));
+  check_survives_stops(
+      [&](const std::string& run, const Arguments& more) { return train(config, run, more); });
 }
 
 }  // namespace
@@ -109,14 +91,14 @@ TEST_CASE("a phase that learns nothing hands on the weights of the one before") 
         contents_of(folder / "one/model.safetensors"));
 }
 
-TEST_CASE("killed at random moments a run of phases ends with the same bits") {
-  check_survives_kills(kTwoPhases);
+TEST_CASE("stopped at random moments a run of phases ends with the same bits") {
+  check_phases_survive_stops(kTwoPhases);
 }
 
 TEST_CASE("so does one that pretrains, fine-tunes and freezes") {
   std::string text = kTwoPhases;
   text.resize(text.find("[[phase]]"));
-  check_survives_kills(text + R"(
+  check_phases_survive_stops(text + R"(
 [select]
 heuristic = "contrast"
 [[phase]]

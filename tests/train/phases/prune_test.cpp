@@ -1,14 +1,11 @@
 // Phase prune, as users run it: train, prune, fine-tune; what the files hold and what others do
 // with them.
 #include <doctest/doctest.h>
-#include <signal.h>
 
-#include <chrono>
 #include <cmath>
-#include <thread>
 
 #include "tensor/random.h"
-#include "tests/support/program.h"
+#include "tests/support/resume.h"
 #include "train/store/safetensors.h"
 
 namespace {
@@ -168,23 +165,10 @@ TEST_CASE("keys and mixed run too and drop keys for real") {
   }
 }
 
-TEST_CASE("killed at random moments a run that prunes ends with the same bits") {
+TEST_CASE("stopped at random moments a run that prunes ends with the same bits") {
   const Run r("fiak", "fraction = 0.6");
-  const std::string whole = r.folder / "whole";
-  REQUIRE(hgtrain(r.train(whole)).code == 0);
-  RandomStream random(5, "kill");
-  std::filesystem::create_directory(r.run);
-  for (int kills = 0; kills < 12; ++kills) {
-    Child child(r.train(r.run, {"--resume"}));
-    std::this_thread::sleep_for(std::chrono::microseconds(random.below(80000)));
-    child.signal(kills % 2 == 0 ? SIGKILL : SIGINT);
-    child.wait();
-  }
-  const Outcome resumed = hgtrain(r.train(r.run, {"--resume"}));
-  INFO(resumed.err);
-  REQUIRE(resumed.code == 0);
-  CHECK(contents_of(r.run + "/model.safetensors") == contents_of(whole + "/model.safetensors"));
-  CHECK(timeless_metrics(r.run) == timeless_metrics(whole));
+  check_survives_stops(
+      [&](const std::string& run, const Arguments& more) { return r.train(run, more); });
 }
 
 TEST_CASE("forward reads pruned checkpoints and refuses masks that do not fit") {

@@ -3,15 +3,13 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
-#include <chrono>
 #include <cmath>
 #include <map>
-#include <thread>
 
 #include "energy/books/ledger.h"
 #include "tensor/base/csv.h"
-#include "tests/support/environment.h"
 #include "tests/energy/meters/moving_tree.h"
+#include "tests/support/environment.h"
 #include "tests/support/program.h"
 #include "train/store/emissions.h"
 #include "train/store/safetensors.h"
@@ -58,8 +56,6 @@ double metrics_joules(const std::string& run) {
 std::string steps_of(const std::string& run) {
   return read_safetensors(run + "/state.safetensors").metadata.at("optimizer_steps");
 }
-
-void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 
 }  // namespace
 
@@ -140,8 +136,7 @@ TEST_CASE("a killed run keeps a whole ledger and resumed adds to it label by lab
   const std::string run = folder / "run";
   {
     Child child(tiny_train(run, kEndless));
-    while (child.running() && !(exists(run + "/state.safetensors") && exists(run + "/ledger.csv")))
-      nap();
+    child.await([&] { return exists(run + "/state.safetensors") && exists(run + "/ledger.csv"); });
     child.signal(SIGKILL);
     CHECK(child.wait().code == 128 + SIGKILL);
   }
@@ -150,7 +145,7 @@ TEST_CASE("a killed run keeps a whole ledger and resumed adds to it label by lab
   CHECK(sum_uj(killed) > 0);
   {
     Child child(tiny_train(run, kEndless) + Arguments{"--resume"});
-    while (child.running() && sum_uj(ledger_of(run)) <= sum_uj(killed)) nap();
+    child.await([&] { return sum_uj(ledger_of(run)) > sum_uj(killed); });
     child.signal(SIGINT);
     CHECK(child.wait().code == 130);
   }
@@ -178,13 +173,13 @@ TEST_CASE("the ledger is saved whole and more than once a second") {
   const std::string run = folder / "run";
   Child child(tiny_train(run, kEndless));
   std::vector<double> seconds;
-  while (child.running() && seconds.size() < 6) {
-    nap();
-    if (!exists(run + "/emissions.csv") || !exists(run + "/ledger.csv")) continue;
+  const auto saved_anew = [&] {
+    if (!exists(run + "/emissions.csv") || !exists(run + "/ledger.csv")) return false;
     CHECK(ledger_of(run).size() >= 2);  // throws where it is not whole
-    const double now = emissions_of(run).seconds;
-    if (seconds.empty() || now > seconds.back()) seconds.push_back(now);
-  }
+    return seconds.empty() || emissions_of(run).seconds > seconds.back();
+  };
+  while (seconds.size() < 6 && child.await(saved_anew))
+    seconds.push_back(emissions_of(run).seconds);
   child.signal(SIGKILL);
   child.wait();
   REQUIRE(seconds.size() == 6);

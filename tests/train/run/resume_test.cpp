@@ -2,11 +2,7 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
-#include <chrono>
-#include <thread>
-
-#include "tensor/random.h"
-#include "tests/support/program.h"
+#include "tests/support/resume.h"
 #include "train/store/safetensors.h"
 
 namespace {
@@ -14,55 +10,25 @@ namespace {
 using namespace hg;
 using namespace hg::testing;
 
-const Arguments kLonger{"--set", "train.epochs=8",      "--set",  "data.train_limit=256",
-                        "--set", "train.batch_size=8",  "--set",  "model.dropout=0.1",
-                        "--set", "train.grad_clip=1.0", "--quiet"};
-
-void nap() { std::this_thread::sleep_for(std::chrono::microseconds(200)); }
+const Arguments kLonger{"--set", "train.epochs=8",     "--set", "data.train_limit=256",
+                        "--set", "train.batch_size=8", "--set", "model.dropout=0.1",
+                        "--set", "train.grad_clip=1.0"};
 
 std::size_t rows_of(const std::string& run) {
   const std::size_t lines = lines_of(contents_of(run + "/metrics.csv")).size();
   return lines == 0 ? 0 : lines - 1;
 }
 
-void await_rows(Child& child, const std::string& run, std::size_t rows) {
-  while (child.running() && (!exists(run + "/metrics.csv") || rows_of(run) < rows)) nap();
-}
-
-// Nor energies, which go with time.
-Json without_times(const std::string& run) {
-  Json summary = Json::parse(contents_of(run + "/summary.json"));
-  for (const char* key :
-       {"seconds", "peak_rss_bytes", "energy_j", "energy_low_j", "energy_high_j",
-        "energy_by_domain_j", "energy_seconds", "co2_g", "joules_per_f1", "prediction"})
-    summary.erase(key);
-  return summary;
-}
-
-void check_same_end(const std::string& run, const std::string& whole) {
-  CHECK(contents_of(run + "/model.safetensors") == contents_of(whole + "/model.safetensors"));
-  CHECK(contents_of(run + "/config.toml") == contents_of(whole + "/config.toml"));
-  CHECK(timeless_metrics(run) == timeless_metrics(whole));
-  CHECK(without_times(run) == without_times(whole));
-  CHECK(files_in(run) == files_in(whole));
+void stop_after(int epochs, int signal, const std::string& run, const Arguments& more = kLonger) {
+  const auto over = [&](Child& child) {
+    if (epochs > 0) return child.await_line("epoch " + std::to_string(epochs) + "/8");
+    return child.await([&] { return exists(run + "/metrics.csv"); });
+  };
+  stop_when(over, signal, tiny_train(run, more));
 }
 
 Outcome resume(const std::string& run, const Arguments& more = kLonger) {
   return hgtrain(tiny_train(run, more) + Arguments{"--resume"});
-}
-
-// Trains into `run` until it is interrupted with `rows` epochs done; an attempt that ended by
-// itself, on a machine that slept through it, does not count.
-Outcome interrupt(const std::string& run, std::size_t rows, int signal) {
-  for (int attempt = 0; attempt < 5; ++attempt) {
-    std::filesystem::remove_all(run);
-    Child child(tiny_train(run, kLonger));
-    await_rows(child, run, rows);
-    child.signal(signal);
-    const Outcome outcome = child.wait();
-    if (outcome.code != 0) return outcome;
-  }
-  return {};
 }
 
 }  // namespace
@@ -71,12 +37,9 @@ TEST_CASE("killed in any epoch and resumed, a run ends with the same bits") {
   const TempFolder folder;
   const std::string whole = folder / "whole";
   REQUIRE(hgtrain(tiny_train(whole, kLonger)).code == 0);
-  for (const std::size_t rows : {0, 1, 3, 6}) {
-    const std::string run = folder / ("rows" + std::to_string(rows));
-    Child child(tiny_train(run, kLonger));
-    await_rows(child, run, rows);
-    child.signal(SIGKILL);
-    child.wait();
+  for (const int epochs : {0, 1, 3, 5}) {
+    const std::string run = folder / ("epochs" + std::to_string(epochs));
+    stop_after(epochs, SIGKILL, run);
     const Outcome resumed = resume(run);
     INFO(resumed.err);
     REQUIRE(resumed.code == 0);
@@ -84,20 +47,10 @@ TEST_CASE("killed in any epoch and resumed, a run ends with the same bits") {
   }
 }
 
-TEST_CASE("killed again and again at random moments, a run ends with the same bits") {
-  const TempFolder folder;
-  const std::string whole = folder / "whole", run = folder / "run";
-  REQUIRE(hgtrain(tiny_train(whole, kLonger)).code == 0);
-  RandomStream random(7, "kill");
-  std::filesystem::create_directory(run);
-  for (int kills = 0; kills < 12; ++kills) {
-    Child child(tiny_train(run, kLonger) + Arguments{"--resume"});
-    std::this_thread::sleep_for(std::chrono::microseconds(random.below(60000)));
-    child.signal(SIGKILL);
-    child.wait();
-  }
-  REQUIRE(resume(run).code == 0);
-  check_same_end(run, whole);
+TEST_CASE("stopped again and again at random moments, a run ends with the same bits") {
+  check_survives_stops([](const std::string& run, const Arguments& more) {
+    return tiny_train(run, kLonger + more);
+  });
 }
 
 TEST_CASE("an interrupted run says so and goes on in the middle of its epoch") {
@@ -105,11 +58,9 @@ TEST_CASE("an interrupted run says so and goes on in the middle of its epoch") {
   const std::string whole = folder / "whole";
   REQUIRE(hgtrain(tiny_train(whole, kLonger)).code == 0);
   for (const int signal : {SIGINT, SIGTERM})
-    for (const std::size_t rows : {0, 2}) {
-      const std::string run = folder / "run";
-      const Outcome stopped = interrupt(run, rows, signal);
-      INFO(stopped.err);
-      REQUIRE(stopped.code == 130);
+    for (const int epochs : {0, 2}) {
+      const std::string run = folder / fmt::format("run{}_{}", signal, epochs);
+      stop_after(epochs, signal, run);
       const Json summary = Json::parse(contents_of(run + "/summary.json"));
       CHECK(summary["status"] == "interrupted");
       CHECK(summary["accuracy"].is_null() == (rows_of(run) == 0));
@@ -130,10 +81,7 @@ TEST_CASE("on two threads a killed run ends with the same bits, too, and so with
     const std::string whole = more.size() == two.size() ? first : folder / "whole",
                       run = whole + "_killed";
     REQUIRE(hgtrain(tiny_train(whole, more)).code == 0);
-    Child child(tiny_train(run, more));
-    await_rows(child, run, 2);
-    child.signal(SIGKILL);
-    child.wait();
+    stop_after(2, SIGKILL, run, more);
     REQUIRE(resume(run, more).code == 0);
     check_same_end(run, whole);
   }
@@ -146,14 +94,8 @@ TEST_CASE("a run that selects patches ends with the same bits when killed or int
                           "--set", "model.patch_size=4",       "--set", "select.eval=topk"};
   const std::string whole = folder / "whole", run = folder / "run";
   REQUIRE(hgtrain(tiny_train(whole, select)).code == 0);
-  Child killed(tiny_train(run, select));
-  await_rows(killed, run, 1);
-  killed.signal(SIGKILL);
-  killed.wait();
-  Child stopped(tiny_train(run, select) + Arguments{"--resume"});
-  await_rows(stopped, run, 3);
-  stopped.signal(SIGINT);
-  stopped.wait();
+  stop_after(1, SIGKILL, run, select);
+  stop_after(3, SIGINT, run, select + Arguments{"--resume"});
   REQUIRE(resume(run, select).code == 0);
   check_same_end(run, whole);
 }
