@@ -6,6 +6,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "tests/support/mutate.h"
+
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
 #pragma GCC diagnostic push
@@ -39,16 +41,11 @@ std::string interleaved_pixels(const Image& image) {
   return pixels;
 }
 
-void overwrite(std::string& bytes, std::size_t at, std::uint32_t value, std::size_t size) {
-  for (std::size_t i = 0; i < size && at + i < bytes.size(); ++i)
-    bytes[at + i] = static_cast<char>(value >> 8 * (size - 1 - i));
-}
-
 }  // namespace
 
 std::string big_endian(std::uint32_t v) {
-  std::string bytes(4, '\0');
-  overwrite(bytes, 0, v, 4);
+  std::string bytes;
+  for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(v >> shift);
   return bytes;
 }
 
@@ -161,43 +158,12 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-std::string mutated(std::string bytes, RandomStream& random) {
-  constexpr std::uint32_t kLies[] = {0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0xffffffff};
-  const std::uint64_t rounds = 1 + random.below(3);
-  for (std::uint64_t r = 0; r < rounds && !bytes.empty(); ++r) {
-    // Headers are short; half of the damage goes there.
-    const std::size_t reach =
-        random.below(2) ? bytes.size() : std::min<std::size_t>(bytes.size(), 64);
-    const std::size_t at = random.below(reach);
-    switch (random.below(6)) {
-      case 0:
-        bytes[at] = static_cast<char>(bytes[at] ^ 1 << random.below(8));
-        break;
-      case 1:
-        bytes.resize(at);
-        break;
-      case 2:
-        bytes.insert(at, random.below(9), static_cast<char>(random.bits()));
-        break;
-      case 3:
-        bytes.erase(at, 1 + random.below(8));
-        break;
-      case 4:
-        overwrite(bytes, at, kLies[random.below(8)], 1 + random.below(4));
-        break;
-      default:
-        bytes[at] = static_cast<char>("0123456789\t\n -."[random.below(15)]);
-    }
-  }
-  return bytes;
-}
-
 int survivors(const std::string& bytes, int count,
               const std::function<void(const std::string&)>& f) {
   RandomStream random(7, "mutations");
   int passed = 0;
   for (int i = 0; i < count; ++i) {
-    const std::string damaged = mutated(bytes, random);
+    const std::string damaged = mutate(bytes, random);
     try {
       f(damaged);
       ++passed;

@@ -10,7 +10,6 @@
 #include "data/dataset.h"
 #include "data/file.h"
 #include "tensor/base/error.h"
-#include "tensor/random.h"
 #include "tests/support/temp_folder.h"
 
 namespace hg::testing {
@@ -35,9 +34,6 @@ std::string cifar_records(int label_bytes, std::initializer_list<int> labels);
 std::string fault_of(const std::function<void()>& f);
 bool contains(const std::string& text, const std::string& part);
 
-// Damages a file in one of the ways files come damaged: bits flipped, cut off, bytes put in or
-// taken out, a length field that lies, a digit changed.
-std::string mutated(std::string bytes, RandomStream& random);
 // f on `count` mutations; it may throw hg::Error and nothing else. Returns how many passed.
 int survivors(const std::string& bytes, int count,
               const std::function<void(const std::string&)>& f);

@@ -68,7 +68,7 @@ bool train_all(const ExperimentOptions& options, const std::string& folder, cons
 int experiment_command(const ExperimentOptions& options) {
   const Plan plan = make_plan(
       {options.experiment, options.scale, options.all_settings(), options.repeats, options.target});
-  for (const Arm& arm : plan.arms) check_run(arm.config);
+  for (const auto& arm : plan.arms) check_run(arm.config);
   use_device(plan.arms[0].config);
   options.tell_device(plan.arms[0].config);
   open_phases(plan.arms[0].config);  // fails before a folder is made
