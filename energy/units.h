@@ -40,7 +40,6 @@ constexpr Seconds operator-(Seconds a, Seconds b) { return {a.value - b.value}; 
 constexpr Seconds operator+(Seconds a, Seconds b) { return {a.value + b.value}; }
 
 constexpr Joules to_joules(MicroJoules e) { return {static_cast<double>(e.value) * 1e-6}; }
-MicroJoules to_microjoules(Joules e);  // rounded to nearest
 constexpr Seconds from_ns(std::int64_t ns) { return {static_cast<double>(ns) * 1e-9}; }
 
 }  // namespace hg::energy

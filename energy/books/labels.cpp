@@ -1,12 +1,16 @@
 #include "energy/books/labels.h"
 
 namespace hg::energy {
+namespace {
 
+// "softmax_backward" -> "softmax"
 std::string_view forward_name(std::string_view op) {
   constexpr std::string_view kBackward = "_backward";
   if (op.ends_with(kBackward)) op.remove_suffix(kBackward.size());
   return op;
 }
+
+}  // namespace
 
 std::string_view row_op(const ScopePath& scope, std::string_view op, std::string_view part) {
   if (!scope.op.empty()) return scope.op;

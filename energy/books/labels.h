@@ -20,9 +20,6 @@ struct RowLabel {
   auto operator<=>(const RowLabel&) const = default;
 };
 
-// "softmax_backward" -> "softmax"
-std::string_view forward_name(std::string_view op);
-
 // The op column of a call; `part` is "" for the whole op.
 std::string_view row_op(const ScopePath& scope, std::string_view op, std::string_view part);
 

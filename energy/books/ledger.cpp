@@ -101,10 +101,7 @@ std::uint64_t Ledger::flops_mm() const {
 
 Ledger make_ledger(const Attribution& a, const RowTable& labels, const Provenance& provenance) {
   Ledger ledger;
-  ledger.kind = provenance.kind;
-  ledger.meter = provenance.meter;
-  ledger.source = provenance.source;
-  ledger.calibration = provenance.calibration;
+  static_cast<Provenance&>(ledger) = provenance;
   ledger.seconds = static_cast<double>(a.closed_ns() - a.start_ns()) * 1e-9;
   set_total(ledger, a);
   const Kind kind = provenance.kind == Kind::measured ? Kind::apportioned : provenance.kind;

@@ -24,23 +24,23 @@ struct LedgerRow {
   bool is_op() const { return label.phase != "unattributed" && label.phase != "profiler"; }
 };
 
-struct Ledger {
+// Where the figures come from.
+struct Provenance {
+  Kind kind = Kind::unavailable;  // of the total; rows of a measured total are apportioned
+  std::string meter, source, calibration;
+};
+
+struct Ledger : Provenance {
   std::vector<LedgerRow> rows;  // unattributed, profiler, then ops in order of first appearance
   std::int64_t energy_uj = 0, low_uj = 0, high_uj = 0;  // of the meter
   std::array<std::optional<std::int64_t>, kDomains> domain_uj;
-  double seconds = 0;             // wall time
-  Kind kind = Kind::unavailable;  // of the total; rows of a measured total are apportioned
-  std::string meter, source, calibration;
+  double seconds = 0;  // wall time
 
   double covered_seconds() const;  // by ops
   std::uint64_t flops() const;
   std::uint64_t flops_mm() const;
 };
 
-struct Provenance {
-  Kind kind;
-  std::string meter, source, calibration;
-};
 Ledger make_ledger(const Attribution& attribution, const RowTable& rows,
                    const Provenance& provenance);
 

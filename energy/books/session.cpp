@@ -171,13 +171,6 @@ EnergyTotal Session::cut() {
   return total_of_last();
 }
 
-Ledger Session::cut_ledger() {
-  profiler_.settle_device();
-  const std::lock_guard lock(mutex_);
-  close_books();
-  return final_ ? *final_ : make_ledger(attribution_, rows_, provenance());
-}
-
 EnergyTotal Session::total() const {
   const std::lock_guard lock(mutex_);
   return total_of_last();
@@ -203,8 +196,7 @@ Watts Session::power() const {
 
 Ledger Session::ledger() const {
   const std::lock_guard lock(mutex_);
-  if (final_) return *final_;
-  return make_ledger(attribution_, rows_, provenance());
+  return final_ ? *final_ : make_ledger(attribution_, rows_, provenance());
 }
 
 Provenance Session::provenance() const {
@@ -251,10 +243,5 @@ void Session::resume() {
 void Session::rethrow_failure() {
   if (failure_) std::rethrow_exception(failure_);
 }
-
-ActivitySpan::ActivitySpan(Profiler& profiler, RowId row)
-    : profiler_(profiler), row_(row), start_ns_(now_ns()) {}
-
-ActivitySpan::~ActivitySpan() { profiler_.note(row_, start_ns_, now_ns()); }
 
 }  // namespace hg::energy

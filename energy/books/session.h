@@ -51,7 +51,6 @@ class Session {
   // Between two steps, while no op runs: reads the meter and closes the books at this moment, so
   // that a step, an epoch or a run begins and ends with an exact account.
   EnergyTotal cut();
-  Ledger cut_ledger();        // the same, with the books of this moment
   EnergyTotal total() const;  // as of the last reading
   // Mean power over about the last second.
   Watts power() const;
@@ -97,20 +96,6 @@ class Session {
   std::optional<Ledger> final_;
   std::unique_ptr<ObserverGuard> guard_;
   std::thread sampler_;
-};
-
-// Marks work that is no op as a row of its own while alive (loading data, for one).
-class ActivitySpan {
- public:
-  ActivitySpan(Profiler& profiler, RowId row);
-  ~ActivitySpan();
-  ActivitySpan(const ActivitySpan&) = delete;
-  ActivitySpan& operator=(const ActivitySpan&) = delete;
-
- private:
-  Profiler& profiler_;
-  const RowId row_;
-  const std::int64_t start_ns_;
 };
 
 }  // namespace hg::energy

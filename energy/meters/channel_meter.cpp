@@ -3,27 +3,29 @@
 #include "tensor/backend.h"
 
 namespace hg::energy {
+namespace {
 
-ChannelMeter::ChannelMeter(std::string name, std::string source)
-    : name_(std::move(name)), source_(std::move(source)) {}
-
-void ChannelMeter::add(Domain domain, CounterSpec spec, std::unique_ptr<RawSource> raw) {
-  counters_.push_back({domain, Counter(std::move(spec), log_), std::move(raw)});
+template <class Sum, class Read>
+auto counting(Sum sum, Read read) {
+  return [sum = std::move(sum), read = std::move(read)](std::int64_t now_ns) mutable {
+    return sum.update(read(now_ns));
+  };
 }
 
-void ChannelMeter::add(Domain domain, PowerSpec spec, std::unique_ptr<PowerSource> raw) {
-  powers_.push_back({domain, PowerIntegral(std::move(spec), log_), std::move(raw)});
+}  // namespace
+
+void ChannelMeter::add(Domain domain, CounterSpec spec, ReadCounter read) {
+  channels_.push_back({domain, counting(Counter(std::move(spec), log_), std::move(read))});
+}
+
+void ChannelMeter::add(Domain domain, PowerSpec spec, ReadPower read) {
+  channels_.push_back({domain, counting(PowerIntegral(std::move(spec), log_), std::move(read))});
 }
 
 Reading ChannelMeter::read() {
   Reading reading;
   reading.time_ns = backend(Device::cpu).timestamp_ns();
-  const auto add_all = [&reading](auto& channels) {
-    for (auto& c : channels)
-      add_to(reading, c.domain, c.sum.update(c.source->read(reading.time_ns)));
-  };
-  add_all(counters_);
-  add_all(powers_);
+  for (Channel& c : channels_) add_to(reading, c.domain, c.counted(reading.time_ns));
   return reading;
 }
 

@@ -1,7 +1,7 @@
-// A meter made of channels: one for each counter that is summed into a domain.
+// A meter made of channels: one for each counter or sensor that is summed into a domain.
 #pragma once
 
-#include <memory>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,25 +10,18 @@
 
 namespace hg::energy {
 
-// Reads one counter or sensor; never allocates, never throws.
-class RawSource {
- public:
-  virtual ~RawSource() = default;
-  virtual RawRead read(std::int64_t now_ns) = 0;
-};
-class PowerSource {
- public:
-  virtual ~PowerSource() = default;
-  virtual PowerSample read(std::int64_t now_ns) = 0;
-};
+// What reads a channel at a time; it never allocates, never throws.
+using ReadCounter = std::function<RawRead(std::int64_t now_ns)>;
+using ReadPower = std::function<PowerSample(std::int64_t now_ns)>;
 
 class ChannelMeter final : public Meter {
  public:
-  explicit ChannelMeter(std::string name, std::string source = "");
+  explicit ChannelMeter(std::string name, std::string source = "")
+      : name_(std::move(name)), source_(std::move(source)) {}
 
   void set_source(std::string source) { source_ = std::move(source); }
-  void add(Domain domain, CounterSpec spec, std::unique_ptr<RawSource> raw);
-  void add(Domain domain, PowerSpec spec, std::unique_ptr<PowerSource> raw);
+  void add(Domain domain, CounterSpec spec, ReadCounter read);
+  void add(Domain domain, PowerSpec spec, ReadPower read);
 
   std::string_view name() const override { return name_; }
   Kind kind() const override { return Kind::measured; }
@@ -38,17 +31,14 @@ class ChannelMeter final : public Meter {
   std::vector<Fault> fault_list() const override { return log_.list(); }
 
  private:
-  template <class Sum, class Source>
   struct Channel {
     Domain domain;
-    Sum sum;
-    std::unique_ptr<Source> source;
+    std::function<Counted(std::int64_t now_ns)> counted;
   };
 
   std::string name_, source_;
   FaultLog log_;
-  std::vector<Channel<Counter, RawSource>> counters_;
-  std::vector<Channel<PowerIntegral, PowerSource>> powers_;
+  std::vector<Channel> channels_;
 };
 
 }  // namespace hg::energy

@@ -56,39 +56,48 @@ Probe probe(Meter& meter, Seconds longest) {
   }
 }
 
+struct Source {
+  std::string_view name;
+  bool of_cpu;
+  Opened (*open)(const MeterSetup&, const CpuInfo&);
+};
+
+// In order of preference.
+constexpr Source kSources[] = {
+    {kRaplPerf, true,
+     [](const MeterSetup& s, const CpuInfo& cpu) { return open_perf(s.sys, cpu, *s.perf); }},
+    {kRaplPowercap, true,
+     [](const MeterSetup& s, const CpuInfo&) { return open_powercap(s.powercap_root); }},
+    {kModel, true, [](const MeterSetup&, const CpuInfo& cpu) { return open_model(cpu); }},
+    {kNvml, false, [](const MeterSetup& s, const CpuInfo&) { return open_nvml(s.nvml_library); }},
+};
+
 class Chooser {
  public:
   explicit Chooser(const MeterSetup& setup) : setup_(setup), cpu_(read_cpu_info(setup.sys)) {}
 
   MeterChoice choose() {
-    const auto perf = [this] { return open_perf(setup_.sys, cpu_, *setup_.perf); };
-    const auto powercap = [this] { return open_powercap(setup_.powercap_root); };
-    if (setup_.powercap_first) {
-      consider_for_cpu("rapl-powercap", powercap);
-      consider_for_cpu("rapl-perf", perf);
-    } else {
-      consider_for_cpu("rapl-perf", perf);
-      consider_for_cpu("rapl-powercap", powercap);
-    }
-    consider_for_cpu("model", [this] { return open_model(cpu_); });
-    consider(open_nvml(setup_.nvml_library));
+    std::vector<Source> sources(std::begin(kSources), std::end(kSources));
+    if (setup_.powercap_first)
+      std::ranges::stable_partition(sources,
+                                    [](const Source& s) { return s.name == kRaplPowercap; });
+    for (const Source& source : sources) consider(source);
     return {std::make_unique<CombinedMeter>(std::move(parts_)), std::move(candidates_)};
   }
 
  private:
   // One meter for package and dram: two would count the same counters, or mix what is measured
   // with what is modelled.
-  template <class Open>
-  void consider_for_cpu(const char* name, Open open) {
-    if (parts_.empty()) return consider(open());
+  void consider(const Source& source) {
+    if (!source.of_cpu || parts_.empty()) return try_out(source.open(setup_, cpu_));
     const CombinedMeter::Part& used = parts_.front();
     candidates_.push_back(
-        {name, Verdict::rejected,
+        {std::string(source.name), Verdict::rejected,
          fmt::format("not needed: {} measures {}", used.meter->name(), names_of(used.domains)),
          ""});
   }
 
-  void consider(Opened opened) {
+  void try_out(Opened opened) {
     Candidate& candidate = opened.candidate;
     if (opened.meter) {
       const Probe seen = probe(*opened.meter, setup_.probe);

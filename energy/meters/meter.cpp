@@ -2,37 +2,21 @@
 
 namespace hg::energy {
 
+namespace {
+
+template <class Enum, std::size_t n>
+std::string_view name_of(Enum value, const std::string_view (&names)[n]) {
+  return names[static_cast<std::size_t>(value)];
+}
+
+}  // namespace
+
 std::string_view to_string(Kind kind) {
-  switch (kind) {
-    case Kind::measured:
-      return "measured";
-    case Kind::apportioned:
-      return "apportioned";
-    case Kind::modelled:
-      return "modelled";
-    case Kind::unavailable:
-      break;
-  }
-  return "unavailable";
+  return name_of(kind, {"measured", "apportioned", "modelled", "unavailable"});
 }
-
-std::string_view to_string(Domain domain) {
-  constexpr std::string_view kNames[kDomains] = {"package", "dram", "gpu"};
-  return kNames[static_cast<std::size_t>(domain)];
-}
-
+std::string_view to_string(Domain domain) { return name_of(domain, {"package", "dram", "gpu"}); }
 std::string_view to_string(FaultKind kind) {
-  switch (kind) {
-    case FaultKind::failed_read:
-      return "failed read";
-    case FaultKind::garbage:
-      return "garbage";
-    case FaultKind::reset:
-      return "reset";
-    case FaultKind::gap:
-      break;
-  }
-  return "gap";
+  return name_of(kind, {"failed read", "garbage", "reset", "gap"});
 }
 
 void add_to(Reading& reading, Domain domain, const Counted& more) {

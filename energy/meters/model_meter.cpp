@@ -14,8 +14,6 @@
 namespace hg::energy {
 namespace {
 
-constexpr const char* kModel = "model";
-
 // A module of 8 GB draws about 3 W, the rule of thumb of memory makers; idle DDR5 draws less than
 // a third of that per GB, small DDR4 modules under load more than twice. Only memory in use counts:
 // that of the whole machine would swamp the CPU of a small job, which never asked for it.

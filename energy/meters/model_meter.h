@@ -11,6 +11,8 @@
 
 namespace hg::energy {
 
+inline constexpr const char* kModel = "model";
+
 // What the process has used so far.
 struct Usage {
   std::int64_t time_ns = 0;

@@ -8,7 +8,6 @@
 namespace hg::energy {
 namespace {
 
-constexpr const char* kNvml = "nvml";
 // No board draws more: the largest sold are around 1,400 W. Counters move every 20 to 100 ms.
 constexpr Watts kMaxPower{3000};
 constexpr Seconds kSlack{0.2};
@@ -105,37 +104,21 @@ class Gpu {
   int session_;
 };
 
-class EnergyCounter final : public RawSource {
- public:
-  explicit EnergyCounter(Gpu gpu) : gpu_(std::move(gpu)) {}
+RawRead read_energy(Gpu& gpu, std::int64_t now_ns) {
+  unsigned long long mj = 0;
+  if (!gpu.read(now_ns, [&](Device d) { return gpu->total_energy_mj(d, &mj); }))
+    return {now_ns, ReadStatus::failed, 0};
+  constexpr unsigned long long kTooMuch = 1'000'000'000'000'000;
+  if (mj > kTooMuch) return {now_ns, ReadStatus::garbage, 0};
+  return {now_ns, ReadStatus::good, mj * 1000};
+}
 
-  RawRead read(std::int64_t now_ns) override {
-    unsigned long long mj = 0;
-    if (!gpu_.read(now_ns, [&](Device d) { return gpu_->total_energy_mj(d, &mj); }))
-      return {now_ns, ReadStatus::failed, 0};
-    constexpr unsigned long long kTooMuch = 1'000'000'000'000'000;
-    if (mj > kTooMuch) return {now_ns, ReadStatus::garbage, 0};
-    return {now_ns, ReadStatus::good, mj * 1000};
-  }
-
- private:
-  Gpu gpu_;
-};
-
-class PowerSensor final : public PowerSource {
- public:
-  explicit PowerSensor(Gpu gpu) : gpu_(std::move(gpu)) {}
-
-  PowerSample read(std::int64_t now_ns) override {
-    unsigned mw = 0;
-    if (!gpu_.read(now_ns, [&](Device d) { return gpu_->power_mw(d, &mw); }))
-      return {now_ns, std::nullopt};
-    return {now_ns, Watts{mw * 1e-3}};
-  }
-
- private:
-  Gpu gpu_;
-};
+PowerSample read_power(Gpu& gpu, std::int64_t now_ns) {
+  unsigned mw = 0;
+  if (!gpu.read(now_ns, [&](Device d) { return gpu->power_mw(d, &mw); }))
+    return {now_ns, std::nullopt};
+  return {now_ns, Watts{mw * 1e-3}};
+}
 
 Opened not_initialised(const Nvml& nvml, int code) {
   const std::string reason = "nvmlInit: " + nvml.message(code);
@@ -157,8 +140,10 @@ bool add_device(ChannelMeter& meter, const std::shared_ptr<Nvml>& nvml, unsigned
   unsigned long long mj = 0;
   if (code == kSuccess) code = nvml->total_energy_mj(device, &mj);
   if (code == kSuccess) {
-    meter.add(Domain::gpu, {zone, 0, kMaxPower, kSlack},
-              std::make_unique<EnergyCounter>(Gpu(nvml, index, device)));
+    meter.add(Domain::gpu, CounterSpec{zone, 0, kMaxPower, kSlack},
+              [gpu = Gpu(nvml, index, device)](std::int64_t now_ns) mutable {
+                return read_energy(gpu, now_ns);
+              });
     note = zone + ": energy counter";
     return true;
   }
@@ -166,8 +151,10 @@ bool add_device(ChannelMeter& meter, const std::shared_ptr<Nvml>& nvml, unsigned
   if (code == kNotSupported) code = nvml->power_mw(device, &mw);
   note = fmt::format("{}: {}", zone, code == kSuccess ? "power, integrated" : nvml->message(code));
   if (code != kSuccess) return false;
-  meter.add(Domain::gpu, {zone, kMaxPower, kSensorError},
-            std::make_unique<PowerSensor>(Gpu(nvml, index, device)));
+  meter.add(Domain::gpu, PowerSpec{zone, kMaxPower, kSensorError},
+            [gpu = Gpu(nvml, index, device)](std::int64_t now_ns) mutable {
+              return read_power(gpu, now_ns);
+            });
   return true;
 }
 

@@ -7,6 +7,8 @@
 
 namespace hg::energy {
 
+inline constexpr const char* kNvml = "nvml";
+
 // `library`: libnvidia-ml.so.1 or what stands for it.
 Opened open_nvml(const std::string& library);
 

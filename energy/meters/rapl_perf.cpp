@@ -35,15 +35,15 @@ class KernelPerf final : public PerfSystem {
 };
 
 // One event on one CPU; raw counts are in the event's scale.
-class PerfCounter final : public RawSource {
+class PerfCounter {
  public:
   PerfCounter(PerfSystem& perf, int fd, double uj_per_count)
       : perf_(perf), fd_(fd), uj_per_count_(uj_per_count) {}
-  ~PerfCounter() override { perf_.close(fd_); }
+  ~PerfCounter() { perf_.close(fd_); }
   PerfCounter(const PerfCounter&) = delete;
   PerfCounter& operator=(const PerfCounter&) = delete;
 
-  RawRead read(std::int64_t now_ns) override {
+  RawRead read(std::int64_t now_ns) const {
     std::uint64_t count = 0;
     if (perf_.read(fd_, &count, sizeof count) != sizeof count)  // 0: its CPU was taken off-line
       return {now_ns, ReadStatus::failed, 0};
@@ -65,8 +65,6 @@ struct Event {
   std::uint64_t config;
   double uj_per_count;
 };
-
-constexpr const char* kRaplPerf = "rapl-perf";
 
 // "event=0x02"
 std::optional<std::uint64_t> parse_config(const std::string& text) {
@@ -166,10 +164,11 @@ Opened open_perf(const std::string& sys, const CpuInfo& cpu, PerfSystem& perf) {
     for (const int c : cpus) {
       const int fd = perf.open(static_cast<std::uint32_t>(*type), event.config, c);
       if (fd < 0) return not_opened(event, c, -fd);
-      meter->add(
-          event.domain,
-          {fmt::format("{} cpu {}", event.name, c), 0, rapl_max_power(event.domain), kRaplSlack},
-          std::make_unique<PerfCounter>(perf, fd, event.uj_per_count));
+      const auto counter = std::make_shared<const PerfCounter>(perf, fd, event.uj_per_count);
+      meter->add(event.domain,
+                 CounterSpec{fmt::format("{} cpu {}", event.name, c), 0,
+                             rapl_max_power(event.domain), kRaplSlack},
+                 [counter](std::int64_t now_ns) { return counter->read(now_ns); });
     }
   return {{kRaplPerf, Verdict::used, source, ""}, std::move(meter)};
 }

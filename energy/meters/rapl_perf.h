@@ -19,6 +19,8 @@ class PerfSystem {
 };
 PerfSystem& kernel_perf();
 
+inline constexpr const char* kRaplPerf = "rapl-perf";
+
 // `sys`: /sys or what stands for it. The meter keeps using `perf`.
 Opened open_perf(const std::string& sys, const CpuInfo& cpu, PerfSystem& perf);
 

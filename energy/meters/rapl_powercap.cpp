@@ -18,14 +18,14 @@ namespace {
 // The file of one counter. A driver that was reloaded leaves an open file behind that fails or
 // never changes again, so it is opened anew when it has not moved for a while; RAPL's counters move
 // every millisecond.
-class CounterFile final : public RawSource {
+class CounterFile {
  public:
   explicit CounterFile(const PowercapZone& zone)
       : path_(zone.counter_path()), name_path_(zone.folder + "/name"), name_(zone.name) {
     file_.open(path_.c_str());
   }
 
-  RawRead read(std::int64_t now_ns) override {
+  RawRead read(std::int64_t now_ns) {
     RawRead raw = read_open_file(now_ns);
     const bool moved = raw.status == ReadStatus::good && raw.value_uj != value_uj_;
     if (!moved && now_ns - moved_ns_ >= kStuckNs) {
@@ -65,7 +65,6 @@ class CounterFile final : public RawSource {
   std::int64_t moved_ns_ = 0;
 };
 
-constexpr const char* kRaplPowercap = "rapl-powercap";
 constexpr const char* kLoadDriver = "sudo modprobe intel_rapl_msr";
 
 std::string left_out_note(const PowercapTree& tree) {
@@ -141,8 +140,10 @@ Opened open_powercap(std::string root) {
   const std::string source = describe(tree);
   auto meter = std::make_unique<ChannelMeter>(kRaplPowercap, source);
   for (const PowercapZone& zone : tree.counted)
-    meter->add(zone.domain, {zone.label, zone.largest_uj, rapl_max_power(zone.domain), kRaplSlack},
-               std::make_unique<CounterFile>(zone));
+    meter->add(
+        zone.domain,
+        CounterSpec{zone.label, zone.largest_uj, rapl_max_power(zone.domain), kRaplSlack},
+        [file = std::make_shared<CounterFile>(zone)](std::int64_t now) { return file->read(now); });
   return {{kRaplPowercap, Verdict::used, source, ""}, std::move(meter)};
 }
 

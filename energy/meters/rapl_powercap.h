@@ -5,6 +5,8 @@
 
 namespace hg::energy {
 
+inline constexpr const char* kRaplPowercap = "rapl-powercap";
+
 // `root`: /sys/class/powercap or what stands for it.
 Opened open_powercap(std::string root);
 

@@ -1,5 +1,5 @@
 // A million reads with a thousand wraps of four zones, for several waveforms of power.
-#include "energy/meters/replay.h"
+#include "tests/energy/meters/replay.h"
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@
 
 namespace {
 
-using namespace hg::energy;
+using namespace hg::testing;
 
 constexpr int kReads = 1'000'000, kWraps = 1000;
 constexpr std::int64_t kSecond = 1'000'000'000;
