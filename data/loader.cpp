@@ -182,6 +182,9 @@ bool Loader::make_batch(const Epoch& epoch, std::int64_t index, Batch& batch) {
   } else {
     batch.images = Tensor::empty({n, options_.in_channels, options_.img_size, options_.img_size});
   }
+  batch.seed = options_.seed;
+  batch.epoch = epoch.number;
+  batch.step = epoch.number * batches_ + index;
   batch.labels = Tensor::empty({n}, DType::i64);
   batch.boxes = Tensor::zeros({n, 4});
   batch.has_box = Tensor::zeros({n}, DType::i64);

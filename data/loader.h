@@ -46,8 +46,11 @@ struct Batch {
   Tensor has_box;                      // [B] i64, 1: there is a box and enough of it is in view
   CachedVector<std::int64_t> indices;  // [B] in the data set, once for each view
   PatchSelector::Tally selection;      // what choosing its patches took
+  // What is random in a step on the batch follows from these and the images' indices.
+  std::uint64_t seed = 0;
+  std::int64_t epoch = 0, step = 0;  // step: batches since the first epoch
 
-  std::int64_t size() const { return static_cast<std::int64_t>(indices.size()); }
+  std::int64_t size() const { return images.defined() ? images.dim(0) : 0; }
 };
 
 class Loader {

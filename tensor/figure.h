@@ -12,7 +12,7 @@ namespace hg {
 class Figure {
  public:
   Figure(double value = 0) : value_(value) {}
-  // The sum of these [1] f32 tensors.
+  // The sum of these [1] f32 tensors; those without contents count as 0.
   static Figure sum(In scalars);
   static Figure of(const Tensor& scalar) { return sum({&scalar, 1}); }
 

@@ -29,6 +29,7 @@ struct Commands {
     add_json(app, profile);
     app.add_option("--steps", profile.steps, "training steps to profile")
         ->check(CLI::Range(1, 1000000));
+    add_phase(app, profile.phase);
     app.add_option("--by", profile.by, "sum over all but one of: layer (a tree), op, phase");
     app.add_option("--sort", profile.sort, "energy, time, flops or name");
     app.add_option("--csv", profile.csv, "file for the rows, as a run's ledger.csv");

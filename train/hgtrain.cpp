@@ -84,6 +84,7 @@ struct Commands {
     add_config(app, bench);
     add_json(app, bench);
     app.add_option("--steps", bench.steps, "steps to time")->check(CLI::Range(1, 1000000));
+    add_phase(app, bench.phase);
     app.callback([this] { chosen = [this] { return bench_command(bench); }; });
   }
   void add_compare(CLI::App& app) {

@@ -4,7 +4,7 @@
 
 #include "energy/books/session.h"
 #include "tests/energy/meters/fake_meter.h"
-#include "train/phases/bench_step.h"
+#include "train/phases/measured_step.h"
 
 namespace hg {
 namespace {
@@ -37,7 +37,7 @@ class CallCounter final : public Observer {
 };
 
 TEST_CASE("every call on the device is in the books, with the device's time") {
-  BenchStep step(tiny());
+  MeasuredStep step(tiny());
   step();
   testing::SteadyMeter meter(50);
   energy::SessionOptions options;

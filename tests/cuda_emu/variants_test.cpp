@@ -5,7 +5,7 @@
 #include "tensor/random.h"
 #include "tensor/transfer.h"
 #include "tests/nn/attention_layer.h"
-#include "train/step/supervised_step.h"
+#include "train/step/class_step.h"
 #include "train/store/model.h"
 
 namespace hg {
@@ -32,12 +32,13 @@ Step step_on(Device device, const nn::AttentionOptions& attention, const Tensor&
   RandomStream stream(1, "images");
   const Tensor images = Tensor::empty({2, 1, 12, 12});
   fill_normal(images, stream, 0, 1);
-  StepInput input;
+  Batch input;
   input.images = to_device(images, device);
   input.labels = to_device(Tensor::of<std::int64_t>({2}, {0, 2}), device);
   input.keep = to_device(keep, device);
   cpu::set_threads(1);  // one group on either device
-  const Batchwise done = forward_backward(model, model.parameters().all(), input);
+  const Batchwise done =
+      learn_classes({model, model.parameters().all(), input, plan_groups(model, input)}, {});
   cpu::set_threads(0);
   Step step{done.loss, {}, weights_of(model)};
   REQUIRE(done.gradients.size() == 1);

@@ -5,9 +5,9 @@
 #include "tensor/random.h"
 #include "tensor/transfer.h"
 #include "tests/cuda_emu/queue.h"
+#include "train/step/class_step.h"
 #include "train/step/flop_counter.h"
 #include "train/step/optimizer.h"
-#include "train/step/supervised_step.h"
 
 namespace hg {
 namespace {
@@ -31,10 +31,12 @@ std::uint64_t waits_of_step(const nn::Vit& model, Optimizer& optimizer) {
   const Tensor images = Tensor::empty({2, 1, 8, 8});
   fill_normal(images, stream, 0, 1);
   const std::uint64_t before = emu::host_waits();
-  StepInput input{to_device(images, Device::cuda),
-                  to_device(Tensor::of<std::int64_t>({2}, {0, 2}), Device::cuda), LossConfig{}};
+  Batch input;
+  input.images = to_device(images, Device::cuda);
+  input.labels = to_device(Tensor::of<std::int64_t>({2}, {0, 2}), Device::cuda);
   input.keep = to_device(Tensor::of<std::int64_t>({2, 3}, {0, 1, 3, 1, 2, 3}), Device::cuda);
-  const Batchwise done = forward_backward(model, model.parameters().all(), input);
+  const Batchwise done =
+      learn_classes({model, model.parameters().all(), input, plan_groups(model, input)}, {});
   CHECK(optimizer.step(done.gradients, 1e-3, done.ranges, done.loss));
   CHECK(done.loss > 0);
   return emu::host_waits() - before;

@@ -10,6 +10,7 @@ namespace hg::prof {
 
 struct ProfileOptions : ModelOptions {
   std::int64_t steps = 10;
+  std::optional<std::int64_t> phase;  // as for MeasuredStep
   std::string by, sort = "energy";
   std::string csv, trace, html;  // files to write; empty: none
   std::string profile;           // of the machine's energy; empty: the default one

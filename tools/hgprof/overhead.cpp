@@ -17,7 +17,7 @@ struct StepTime {
   double wall = INFINITY, cpu = INFINITY;
 };
 
-StepTime time_step(BenchStep& step) {
+StepTime time_step(MeasuredStep& step) {
   Backend& clock = backend(Device::cpu);
   const std::int64_t start = clock.timestamp_ns();
   const double cpu_before = energy::cpu_seconds();
@@ -30,7 +30,7 @@ struct StepTimes {
   std::vector<double> wall, cpu;
 
   // The quickest of several steps: other programs only ever slow one down.
-  void add(BenchStep& step, int steps) {
+  void add(MeasuredStep& step, int steps) {
     StepTime best;
     for (int i = 0; i < steps; ++i) {
       const StepTime time = time_step(step);
@@ -42,7 +42,7 @@ struct StepTimes {
 
 }  // namespace
 
-Overhead measure_overhead(BenchStep& step, energy::Meter& meter,
+Overhead measure_overhead(MeasuredStep& step, energy::Meter& meter,
                           const energy::Calibration& calibration) {
   energy::SessionOptions options;
   options.calibration = calibration;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "energy/books/session.h"
-#include "train/phases/bench_step.h"
+#include "train/phases/measured_step.h"
 
 namespace hg::prof {
 
@@ -20,7 +20,7 @@ struct Overhead {
   Difference time, cpu_time;
 };
 
-Overhead measure_overhead(BenchStep& step, energy::Meter& meter,
+Overhead measure_overhead(MeasuredStep& step, energy::Meter& meter,
                           const energy::Calibration& calibration);
 
 // Of pairs of steps without and with it: the median of their ratios, with the interval that order

@@ -34,7 +34,7 @@ struct Result {
 
 Result run_steps(const ProfileOptions& options, const Config& config,
                  const energy::Calibration& calibration, energy::Meter& meter) {
-  BenchStep step(config);
+  MeasuredStep step(config, options.phase);
   for (int warm_up = 0; warm_up < 2; ++warm_up) step();
   Result result{
       config.run.name, step.phase(), options.steps, step.batch(), cpu::threads(), {}, {}, {}};

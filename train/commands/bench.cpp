@@ -5,12 +5,12 @@
 #include "tensor/base/peak_rss.h"
 #include "tensor/cpu/parallel.h"
 #include "train/commands/commands.h"
-#include "train/phases/bench_step.h"
+#include "train/phases/measured_step.h"
 
 namespace hg {
 int bench_command(const BenchOptions& options) {
   const Config config = options.load();
-  BenchStep step(config);
+  MeasuredStep step(config, options.phase);
   options.tell_device(config);
   const std::uint64_t flops = step.flops();
   step();  // warms up

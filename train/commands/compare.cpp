@@ -11,7 +11,7 @@
 #include "tensor/memory_peak.h"
 #include "train/commands/commands.h"
 #include "train/config/variants.h"
-#include "train/phases/bench_step.h"
+#include "train/phases/measured_step.h"
 #include "train/run/run.h"
 #include "train/statistics/sample.h"
 
@@ -31,7 +31,7 @@ struct Trained {
 struct Arm {
   std::string label;
   Config config;
-  std::unique_ptr<BenchStep> step;
+  std::unique_ptr<MeasuredStep> step;
   std::int64_t parameters = 0;
   std::uint64_t flops = 0, peak_bytes = 0;
   std::vector<double> ms;              // of every step
@@ -46,7 +46,7 @@ double least(const std::vector<double>& values) {
 // What the other variants hold was in use before, so the peak is this one's own.
 void make_step(Arm& arm) {
   const MemoryPeak peak;
-  arm.step = std::make_unique<BenchStep>(arm.config);
+  arm.step = std::make_unique<MeasuredStep>(arm.config);
   arm.flops = arm.step->flops();
   (*arm.step)();  // the first step with the optimizer's moments from the start
   arm.peak_bytes = peak.bytes();

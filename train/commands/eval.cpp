@@ -4,6 +4,7 @@
 
 #include "tensor/base/usage_error.h"
 #include "train/commands/commands.h"
+#include "train/config/phase_kind.h"
 #include "train/eval/evaluate.h"
 #include "train/step/open_data.h"
 #include "train/store/checkpoint.h"

@@ -2,16 +2,14 @@
 // computing it.
 #include <nlohmann/json.hpp>
 
-#include "autograd/tape.h"
 #include "energy/books/labels.h"
 #include "tensor/base/enum_names.h"
 #include "tensor/run.h"
 #include "train/commands/commands.h"
 #include "train/config/selection.h"
-#include "train/phases/phase_cost.h"
-#include "train/phases/prune.h"
-#include "train/step/loss.h"
-#include "train/step/teacher.h"
+#include "train/phases/measured_model.h"
+#include "train/phases/registry.h"
+#include "train/phases/step_cost.h"
 
 namespace hg {
 namespace {
@@ -68,6 +66,7 @@ class CostTable final : public Observer {
 };
 
 void count_scoring(const ModelConfig& m, const PatchSelection& selection) {
+  const DryRun dry;
   const PhaseScope phase(Phase::data);
   const Scope scope("patch_select");
   patch_scores(Tensor::hollow_of({DType::u8, {1, m.in_channels, m.img_size, m.img_size}}),
@@ -75,26 +74,15 @@ void count_scoring(const ModelConfig& m, const PatchSelection& selection) {
 }
 
 // One image in training: scored, its kept patches alone or all of them.
-CostTable count_one_image(const nn::Vit& model, const Config& config,
-                          const std::optional<PatchSelection>& selection) {
+CostTable table_of_one_image(const Config& config, const nn::VitOptions& options,
+                             const std::optional<PatchSelection>& selection) {
   CostTable table;
-  const ObserverGuard guard(table);
-  const DryRun dry;
-  const ModelConfig& m = config.model;
-  if (selection) count_scoring(m, *selection);
-  Tape tape;
-  for (const nn::Parameter& p : model.parameters().all()) tape.watch(p.value);
-  const auto [images, keep] = hollow_images(m, selection, 1);
-  nn::PassRecord record = record_for(config.loss);
-  const Tensor features = model.features(images, {nullptr, &record}, keep);
-  const Tensor one = Tensor::hollow_of({DType::i64, {1}});
-  const Targets targets{one, teacher_logits(teacher_of(config).get(), images, keep)};
-  Tensor loss = training_loss(model.classify(features), targets, record, config.loss);
-  if (detects(config))
-    loss =
-        with_box_loss(loss, model.boxes(features), Tensor::hollow_of({DType::f32, {1, 4}}), one, 1);
-  tape.backward(loss);
-  table.add_parameters(model.parameters());
+  if (selection) {
+    const ObserverGuard guard(table);
+    count_scoring(config.model, *selection);
+  }
+  count_one_image(config, options, selection, table);
+  table.add_parameters(nn::Vit(options, 0, true).parameters());
   return table;
 }
 
@@ -202,7 +190,7 @@ Json phases_json(const Config& config) {
 }
 
 void print_phases(const Config& config) {
-  if (config.phases.size() == 1 && config.phases[0].kind == "supervised") return;
+  if (config.phases.size() == 1 && &kind_of(config.phases[0]) == &kSupervised) return;
   for (std::size_t i = 0; i < config.phases.size(); ++i) {
     const std::string& kind = config.phases[i].kind;
     if (const auto cost = step_cost(config, i))
@@ -210,9 +198,10 @@ void print_phases(const Config& config) {
                  kind, cost->images, static_cast<double>(cost->forward.flops()) * 1e-9,
                  static_cast<double>(cost->backward.flops()) * 1e-9);
     else
-      fmt::print(
-          "phase {} {}: {}\n", i, kind,
-          kind == "prune" ? "no training steps" : "on what is left by pruning, see info --weights");
+      fmt::print("phase {} {}: {}\n", i, kind,
+                 kind_of(config.phases[i]).learner
+                     ? "on what is left by pruning, see info --weights"
+                     : "no training steps");
   }
 }
 
@@ -220,17 +209,17 @@ void print_phases(const Config& config) {
 
 int info_command(const InfoOptions& options) {
   const Config config = options.load();
-  const nn::Vit model(options.weights.empty()
-                          ? options_to_measure(config)
-                          : vit_options(config, read_safetensors(options.weights), options.weights),
-                      0, true);
+  const nn::VitOptions model =
+      options.weights.empty()
+          ? options_to_measure(config)
+          : vit_options(config, read_safetensors(options.weights), options.weights);
   const auto selection = patch_selection(config, Split::train);
-  const CostTable table = count_one_image(model, config, selection);
+  const CostTable table = table_of_one_image(config, model, selection);
   const Row total = total_of(table);
   std::optional<Unfiltered> unfiltered;
   if (selection)
     unfiltered = {*selection, patches_of(config.model),
-                  total_of(count_one_image(model, config, {}))};
+                  total_of(table_of_one_image(config, model, {}))};
   if (!options.json) {
     print_table(table, total);
     if (unfiltered) print_selection(*unfiltered, total);

@@ -10,6 +10,7 @@
 #include "tensor/ops/softmax.h"
 #include "tensor/transfer.h"
 #include "train/commands/commands.h"
+#include "train/config/phase_kind.h"
 #include "train/config/selection.h"
 #include "train/eval/evaluate.h"
 #include "train/store/checkpoint.h"

@@ -4,6 +4,7 @@
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
 #include "train/config/key.h"
+#include "train/config/phase_kind.h"
 
 namespace hg {
 namespace {
@@ -19,6 +20,11 @@ Check share() { return {.low = 0, .high = 1, .low_open = true}; }
 Check choice(std::string_view names) {
   const auto all = words(names);
   return {.choices = {all.begin(), all.end()}};
+}
+Check kind_name() {
+  Check check;
+  for (const PhaseKind* kind : phase_kinds()) check.choices.emplace_back(kind->name);
+  return check;
 }
 Check file_name() {
   return {.valid =

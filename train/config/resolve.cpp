@@ -6,6 +6,7 @@
 #include "tensor/base/usage_error.h"
 #include "train/config/key.h"
 #include "train/config/load.h"
+#include "train/config/phase_kind.h"
 
 namespace hg {
 namespace {
@@ -127,76 +128,12 @@ void check_selection(const Config& c, const Origins& origins) {
                 c.select.bins);
 }
 
-void check_contrastive(const PhaseConfig& p, const std::string& prefix, const Origins& origins) {
-  using Loss = PhaseConfig::Loss;
-  const PhaseConfig usual;
-  const std::string_view loss = enum_name(p.loss);
-  const auto only_with = [&](std::string_view losses, const char* key, bool as_usual) {
-    usage_require(as_usual || is_option_of({.variants = losses}, loss),
-                  origins.who(fmt::format("{}.{}", prefix, key)),
-                  "not an option with loss = \"{}\" (but with {})", loss,
-                  fmt::join(words(losses), ", "));
-  };
-  only_with("hscl hcl", "beta", p.beta == usual.beta);
-  only_with("hcl", "tau_plus", p.tau_plus == usual.tau_plus);
-  only_with("triplet", "margin", p.margin == usual.margin);
-  only_with("triplet", "negatives", p.negatives == usual.negatives);
-  only_with("hscl hcl ntxent supcon", "temperature", p.temperature == usual.temperature);
-  const bool two_view = p.views == PhaseConfig::Views::two_view,
-             pairs = p.loss == Loss::hcl || p.loss == Loss::ntxent;
-  usage_require(two_view || !pairs, origins.who(prefix + ".views"),
-                "expected \"two_view\" with loss = \"{}\", whose one positive is the other view, "
-                "got \"{}\"",
-                loss, enum_name(p.views));
-  usage_require(!two_view || p.data.augment, origins.who(prefix + ".data.augment"),
-                "expected true with views = \"two_view\", else both views are the same");
-  const std::int64_t least = two_view ? 2 : 4;
-  usage_require(p.train.batch_size >= least, origins.who(prefix + ".train.batch_size"),
-                "expected at least {} with views = \"{}\", got {}", least, enum_name(p.views),
-                p.train.batch_size);
-  const std::int64_t classes = p.classes_per_batch;
-  usage_require(classes == 0 || (!two_view && classes >= 2 && 2 * classes <= p.train.batch_size),
-                origins.who(prefix + ".classes_per_batch"),
-                "expected 0 with \"two_view\", else 2 to batch_size / 2, got {}", classes);
-}
-
-void resolve_pretraining(const Config& c, PhaseConfig& phase, const std::string& prefix,
-                         const Origins& origins) {
-  const ModelConfig& m = c.model;
-  const bool drop = phase.mask_mode == nn::MaskedPatchOptions::Mode::drop;
-  usage_require(drop || phase.decoder_size == 0, origins.who(prefix + ".decoder_size"),
-                "not an option with mask_mode = \"token\" (but with drop)");
-  usage_require(drop || phase.decoder_depth == 1, origins.who(prefix + ".decoder_depth"),
-                "not an option with mask_mode = \"token\" (but with drop)");
-  if (drop && phase.decoder_size == 0)
-    phase.decoder_size = std::max<std::int64_t>(1, m.emb_size / 2);
-  usage_require(!phase.norm_pix || m.in_channels * m.patch_size * m.patch_size > 1,
-                origins.who(prefix + ".norm_pix"),
-                "expected false with patches of one value, which has no deviation");
-  const std::int64_t side = m.img_size / m.patch_size, patches = side * side;
-  const bool filtered = c.select.heuristic && c.select.top_k.of(patches) < patches;
-  usage_require(!filtered || c.select.mode == PatchSelection::Mode::drop,
-                origins.who("select.mode"),
-                "expected \"drop\" with a phase \"pretrain\": zeroed patches are nothing to learn");
-  const std::int64_t fewest = filtered ? c.select.top_k.of(patches) : patches;
-  usage_require(!drop || phase.masked_of(fewest) < fewest, origins.who(prefix + ".mask_ratio"),
-                "expected less with mask_mode = \"drop\": {} masks all of {} patches",
-                phase.mask_ratio, fewest);
-}
-
 void check_phase(Config& c, std::size_t index, const Origins& origins) {
   PhaseConfig& phase = c.phases[index];
   const std::string prefix = fmt::format("phase.{}", index);
   check_options<sections::PhaseOptions>(prefix, "kind", phase.kind, origins);
   check_data(c, phase.data, origins);
-  usage_require(phase.new_blocks <= c.model.depth, origins.who(prefix + ".new_blocks"),
-                "expected at most model.depth = {}, got {}", c.model.depth, phase.new_blocks);
-  if (phase.kind == "contrastive") check_contrastive(phase, prefix, origins);
-  if (phase.kind == "pretrain") resolve_pretraining(c, phase, prefix, origins);
-  if (phase.kind == "prune" && phase.method == nn::PruneOptions::Method::mixed)
-    usage_require(phase.fraction >= phase.key_fraction, origins.who(prefix + ".fraction"),
-                  "expected at least key_fraction = {}, got {}", phase.key_fraction,
-                  phase.fraction);
+  if (const auto resolve_kind = kind_of(phase).resolve) resolve_kind(c, index, origins);
 }
 
 void check_teacher(const LossConfig& loss, const Origins& origins) {

@@ -23,9 +23,8 @@ struct Outputs {
 
 Outputs outputs_of(const nn::Vit& model, const Batch& batch, Judged what, const PooledOf& pooled) {
   const bool boxes = what == Judged::boxes;
-  if (!boxes && !pooled) return {evaluate_logits(model, batch.images, batch.keep), {}};
-  const Tensor features =
-      pooled ? pooled(batch) : evaluate_features(model, batch.images, batch.keep);
+  if (!boxes && !pooled) return {evaluate_logits(model, batch), {}};
+  const Tensor features = pooled ? pooled(batch) : evaluate_features(model, batch);
   return {model.classify(features), boxes ? model.boxes(features) : Tensor()};
 }
 

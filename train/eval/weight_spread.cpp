@@ -13,15 +13,15 @@ using Spread = QuadraticOptions::Spread;
 using Probed = nn::PassRecord::Probed;
 
 // What all layers say of all queries, in order of images.
-CachedVector<Probed> probe(const nn::Vit& model, const Tensor& images, const Tensor& keep,
-                           Spread what) {
+CachedVector<Probed> probe(const nn::Vit& model, const Batch& batch, Spread what) {
   const PhaseScope phase(Phase::eval);
-  const GroupPlan plan = plan_groups(model, images.dim(0), tokens_of(model, keep));
+  const GroupPlan plan = plan_groups(model, batch);
   CachedVector<nn::PassRecord> records(static_cast<std::size_t>(plan.groups));
   for_each_group(plan, [&](int, std::int64_t g) {
     nn::PassRecord& record = records[static_cast<std::size_t>(g)];
     record.probe = what;
-    model.logits(plan.part_of(images, g), {nullptr, &record}, plan.part_of(keep, g));
+    const Batch part = plan.part_of(batch, g);
+    model.logits(part.images, {nullptr, &record}, part.keep);
   });
   CachedVector<Probed> all;
   for (const nn::PassRecord& record : records)
@@ -31,9 +31,8 @@ CachedVector<Probed> probe(const nn::Vit& model, const Tensor& images, const Ten
 
 }  // namespace
 
-std::optional<WeightSpread> weight_spread(const nn::Vit& model, const Tensor& images,
-                                          const Tensor& keep) {
-  const CachedVector<Probed> entropies = probe(model, images, keep, Spread::entropy);
+std::optional<WeightSpread> weight_spread(const nn::Vit& model, const Batch& batch) {
+  const CachedVector<Probed> entropies = probe(model, batch, Spread::entropy);
   if (entropies.empty()) return std::nullopt;
   double support = 0, queries = 0, small = 0, weights = 0;
   for (const Probed& layer : entropies) {
@@ -41,7 +40,7 @@ std::optional<WeightSpread> weight_spread(const nn::Vit& model, const Tensor& im
       support += std::exp(static_cast<double>(entropy));
     queries += static_cast<double>(layer.spread.numel());
   }
-  for (const Probed& layer : probe(model, images, keep, Spread::small)) {
+  for (const Probed& layer : probe(model, batch, Spread::small)) {
     for (const float count : on_host(layer.spread).to_vector<float>())
       small += static_cast<double>(count);
     weights += static_cast<double>(layer.spread.numel() * layer.keys);

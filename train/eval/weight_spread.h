@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "data/loader.h"
 #include "nn/vit.h"
 
 namespace hg {
@@ -14,7 +15,6 @@ struct WeightSpread {
 
 // Over all layers, heads and queries of these images, in phase eval; none where no layer has
 // weights of tokens on tokens.
-std::optional<WeightSpread> weight_spread(const nn::Vit& model, const Tensor& images,
-                                          const Tensor& keep = {});
+std::optional<WeightSpread> weight_spread(const nn::Vit& model, const Batch& batch);
 
 }  // namespace hg

@@ -1,4 +1,5 @@
 #include "train/experiment/plan.h"
+#include "train/config/phase_kind.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -243,7 +244,7 @@ void check_settings(const Request& request, const std::vector<ArmRow>& rows) {
 std::int64_t epochs_in_all(const Config& config) {
   std::int64_t sum = 0;
   for (const PhaseConfig& phase : config.phases)
-    if (phase.kind != "prune") sum += phase.train.epochs;
+    if (kind_of(phase).learner) sum += phase.train.epochs;
   return sum;
 }
 

@@ -1,17 +1,79 @@
-#include "train/phases/contrastive.h"
-
+// contrastive: embeddings of images of a class, or of two views of an image, are drawn together and
+// those of others apart (nn/METHODS.md, section 6). The loss is over a whole batch; the projector
+// that makes embeddings of features is left behind at the end.
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/tape.h"
+#include "nn/projector.h"
+#include "tensor/base/enum_names.h"
+#include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
 #include "tensor/label_pairs.h"
+#include "tensor/observer.h"
+#include "train/phases/learner.h"
+#include "train/phases/registry.h"
+#include "train/step/contrastive_loss.h"
 #include "train/step/non_finite.h"
 
 namespace hg {
 namespace {
 
 bool has_two_views(const PhaseConfig& phase) { return phase.views == PhaseConfig::Views::two_view; }
+
+class ContrastiveLearner final : public Learner {
+ public:
+  explicit ContrastiveLearner(const LearnerSetting& s)
+      : Learner(s),
+        projector_(model_.heads(), model_.options().width),
+        train_loss_(s.phase(), "train"),
+        test_loss_(s.phase(), "test") {
+    take_up(s, frozen_with_head(s.phase()));
+  }
+
+  Batchwise learn_from(const Batch& batch) override {
+    return forward_backward(
+        step_on(batch),
+        [&](const Batch& part, const nn::Context& context) { return embed(part, context); },
+        [&](const Tensor& z) { return train_loss_(z, batch); });
+  }
+
+  // The loss on test images in a fixed random order, in batches as in training.
+  std::optional<EpochReport> judge(Loader& test, const std::function<bool()>& stop) override;
+
+ private:
+  Tensor embed(const Batch& part, const nn::Context& context) const {  // [b,128]
+    return projector_(model_.features(part.images, context, part.keep));
+  }
+  double test_loss(const Batch& batch) const {
+    const Tensor z = joined_outputs(plan_groups(model_, batch), batch,
+                                    [&](const Batch& part) { return embed(part, {}); });
+    return Figure::of(test_loss_(z, batch));
+  }
+
+  const nn::Projector projector_;
+  const ContrastiveLoss train_loss_, test_loss_;
+};
+
+std::optional<EpochReport> ContrastiveLearner::judge(Loader& test,
+                                                     const std::function<bool()>& stop) {
+  const PhaseScope phase(Phase::eval);
+  EpochReport report;
+  double total = 0;
+  std::int64_t anchors = 0;
+  test.start_epoch(0);
+  for (Batch batch; test.next(batch);) {
+    if (stop()) return std::nullopt;
+    const double loss = test_loss(batch);
+    if (!std::isfinite(loss)) explain_non_finite(model_, [&] { test_loss(batch); });
+    const std::int64_t used = count_pairs(test_loss_.labels_of(batch)).anchors;
+    total += loss * static_cast<double>(used);
+    anchors += used;
+    report.data_flops += batch.selection.flops;
+  }
+  if (anchors > 0) report.test_loss = total / static_cast<double>(anchors);
+  report.note = trained_note();
+  return report;
+}
 
 ClassBalance balance_of(const PhaseConfig& phase, std::size_t index, const RunData& data) {
   try {
@@ -45,74 +107,69 @@ LoaderOptions test_batches(const PhaseSetting& s) {
   return options;
 }
 
-}  // namespace
+// As many images of each class, or two views of each image.
+BatchShape shape_of(const Config& config, const PhaseConfig& phase) {
+  const std::int64_t batch = phase.train.batch_size;
+  if (has_two_views(phase)) return {2 * batch, batch, 2};
+  const std::int64_t classes = phase.classes_per_batch > 0
+                                   ? phase.classes_per_batch
+                                   : std::min(config.model.num_classes, batch / 2);
+  return {batch / classes * classes, classes};
+}
 
-void check_contrastive_data(const PhaseConfig& phase, std::size_t index, const RunData& data) {
+void check_keys(Config& config, std::size_t index, const Origins& origins) {
+  const PhaseConfig& p = config.phases[index];
+  const std::string prefix = fmt::format("phase.{}", index);
+  const PhaseConfig usual;
+  const std::string_view loss = enum_name(p.loss);
+  const auto only_with = [&](std::string_view losses, const char* key, bool as_usual) {
+    const std::vector<std::string_view> names = words(losses);
+    usage_require(as_usual || std::find(names.begin(), names.end(), loss) != names.end(),
+                  origins.who(fmt::format("{}.{}", prefix, key)),
+                  "not an option with loss = \"{}\" (but with {})", loss, fmt::join(names, ", "));
+  };
+  only_with("hscl hcl", "beta", p.beta == usual.beta);
+  only_with("hcl", "tau_plus", p.tau_plus == usual.tau_plus);
+  only_with("triplet", "margin", p.margin == usual.margin);
+  only_with("triplet", "negatives", p.negatives == usual.negatives);
+  only_with("hscl hcl ntxent supcon", "temperature", p.temperature == usual.temperature);
+  const bool two_view = has_two_views(p),
+             pairs = p.loss == PhaseConfig::Loss::hcl || p.loss == PhaseConfig::Loss::ntxent;
+  usage_require(two_view || !pairs, origins.who(prefix + ".views"),
+                "expected \"two_view\" with loss = \"{}\", whose one positive is the other view, "
+                "got \"{}\"",
+                loss, enum_name(p.views));
+  usage_require(!two_view || p.data.augment, origins.who(prefix + ".data.augment"),
+                "expected true with views = \"two_view\", else both views are the same");
+  const std::int64_t least = two_view ? 2 : 4;
+  usage_require(p.train.batch_size >= least, origins.who(prefix + ".train.batch_size"),
+                "expected at least {} with views = \"{}\", got {}", least, enum_name(p.views),
+                p.train.batch_size);
+  const std::int64_t classes = p.classes_per_batch;
+  usage_require(classes == 0 || (!two_view && classes >= 2 && 2 * classes <= p.train.batch_size),
+                origins.who(prefix + ".classes_per_batch"),
+                "expected 0 with \"two_view\", else 2 to batch_size / 2, got {}", classes);
+}
+
+void check_balance(const Config& config, std::size_t index, const RunData& data) {
+  const PhaseConfig& phase = config.phases[index];
   if (!has_two_views(phase)) balance_of(phase, index, data);
 }
 
-ContrastivePhase::ContrastivePhase(const PhaseSetting& s, const Safetensors* before, bool resumed)
-    : GradientPhase(s, before, training_batches(s), test_batches(s)),
-      projector_(model_.heads(), model_.options().width),
-      train_loss_(s.phase(), s.seed(), "train"),
-      test_loss_(s.phase(), s.seed(), "test") {
-  take_up(s, before, resumed, frozen_with_head(s.phase()));
-}
+}  // namespace
 
-GroupPass ContrastivePhase::embeddings_of(const GroupPlan& plan, const Batch& batch) const {
-  return [&](std::int64_t g, const nn::Context& context) {
-    return projector_(
-        model_.features(plan.part_of(batch.images, g), context, plan.part_of(batch.keep, g)));
-  };
-}
-
-Batchwise ContrastivePhase::two_passes(const GroupStep& step, const Batch& batch) const {
-  const GroupPass embeddings = embeddings_of(step.plan, batch);
-  const Tensor z = forward_groups(step, embeddings);  // [M,128]
-  Tape tape;
-  tape.watch(z);
-  const Tensor loss = train_loss_(z, train_loss_.labels_of(batch), step.step);
-  const Tensor dz = tape.backward(loss)[z];
-  std::vector<UpdateRanges> ranges = step.model.update_ranges(step.trained, false);
-  const Figure value = Figure::of(loss);
-  return {value, backward_groups(step, embeddings, dz), 0, std::move(ranges)};
-}
-
-Batchwise ContrastivePhase::learn_from(const Batch& batch) {
-  return two_passes(group_step(batch, tokens_per_image(batch)), batch);
-}
-
-void ContrastivePhase::explain(const Batch& batch) {
-  GroupStep step = group_step(batch, tokens_per_image(batch));
-  step.plan.workers = 1;  // what comes first is to be named
-  explain_non_finite(model_, [&] { two_passes(step, batch); });
-}
-
-std::optional<EpochReport> ContrastivePhase::finish_epoch(const std::function<bool()>& stop) {
-  const PhaseScope phase(Phase::eval);
-  EpochReport report;
-  double total = 0;
-  std::int64_t anchors = 0, index = 0;
-  test_loader_.start_epoch(0);
-  for (Batch batch; test_loader_.next(batch); ++index) {
-    if (stop()) return std::nullopt;
-    const GroupPlan plan = plan_groups(model_, batch.size(), tokens_per_image(batch));
-    const GroupPass embeddings = embeddings_of(plan, batch);
-    const Tensor labels = test_loss_.labels_of(batch);
-    const auto loss_of = [&] {
-      const Tensor z = joined_outputs(plan, [&](std::int64_t g) { return embeddings(g, {}); });
-      return static_cast<double>(Figure::of(test_loss_(z, labels, index)));
-    };
-    const double loss = loss_of();
-    if (!std::isfinite(loss)) explain_non_finite(model_, loss_of);
-    const std::int64_t used = count_pairs(labels).anchors;
-    total += loss * static_cast<double>(used);
-    anchors += used;
-    report.data_flops += batch.selection.flops;
-  }
-  if (anchors > 0) report.test_loss = total / static_cast<double>(anchors);
-  report.note = trained_note();
-  return report;
-}
+const PhaseKind kContrastive{.name = "contrastive",
+                             .heads = "projector",
+                             .resolve = check_keys,
+                             .check_data = check_balance,
+                             .loading =
+                                 [](const PhaseSetting& s, Split split) {
+                                   return split == Split::train ? training_batches(s)
+                                                                : test_batches(s);
+                                 },
+                             .shape = shape_of,
+                             .learner = [](const LearnerSetting& s) -> std::unique_ptr<Learner> {
+                               return std::make_unique<ContrastiveLearner>(s);
+                             }};
 
 }  // namespace hg

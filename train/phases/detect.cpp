@@ -1,19 +1,27 @@
-#include "train/phases/detect.h"
+// detect: class and box of the one object of each image, by heads on the same pooled output;
+// cross-entropy plus the box loss (nn/METHODS.md, section 7).
+#include "train/phases/registry.h"
+#include "train/phases/supervised.h"
 
 namespace hg {
+namespace {
 
-StepInput DetectPhase::input_of(const Batch& batch) const {
-  StepInput input = SupervisedPhase::input_of(batch);
-  input.boxes = batch.boxes;
-  input.has_box = batch.has_box;
-  return input;
+void require_boxes_in(const Config& config, std::size_t index, const RunData& data) {
+  require_boxes(config, index, *data.train);
+  require_boxes(config, index, *data.test);
 }
 
-std::optional<EpochReport> DetectPhase::finish_epoch(const std::function<bool()>& stop) {
-  std::optional<EpochReport> report = judge(model_, test_loader_, Judged::boxes, stop);
-  if (const std::string trained = trained_note(); report && !trained.empty())
-    report->note += "  " + trained;
-  return report;
-}
+}  // namespace
+
+const PhaseKind kDetect{.name = "detect",
+                        .learns_classes = true,
+                        .finds_boxes = true,
+                        .heads = "box_head",
+                        .check_data = require_boxes_in,
+                        .shape = labelled_batch,
+                        .learner = [](const LearnerSetting& s) -> std::unique_ptr<Learner> {
+                          return std::make_unique<SupervisedLearner>(
+                              s, SupervisedOptions{.freeze = s.phase().freeze, .boxes = true});
+                        }};
 
 }  // namespace hg

@@ -1,42 +1,44 @@
 #include "train/phases/gradient_phase.h"
 
+#include "tensor/random.h"
+
 namespace hg {
 namespace {
 
-Safetensors without(Safetensors weights, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts)
-    std::erase_if(weights.tensors, [&](const auto& w) { return begins_with_parts(w.first, part); });
-  return weights;
+LoaderOptions loading(const PhaseSetting& s, Split split) {
+  const PhaseKind& kind = kind_of(s.phase());
+  return kind.loading ? kind.loading(s, split) : s.loading(split);
+}
+
+std::unique_ptr<Learner> learner_of(const PhaseSetting& s, const Safetensors* before,
+                                    bool resumed) {
+  const nn::VitOptions options =
+      before ? vit_options(s.config, *before, s.weights_source) : vit_options(s.config);
+  return kind_of(s.phase()).learner({s.config, s.index, options, &s.data, false, before, resumed});
 }
 
 }  // namespace
 
-std::vector<std::string> frozen_with_head(const PhaseConfig& phase) {
-  std::vector<std::string> freeze = phase.freeze;
-  freeze.emplace_back("head");
-  return freeze;
+std::uint64_t PhaseSetting::seed() const {
+  const auto seed = static_cast<std::uint64_t>(config.run.seed);
+  return index == 0 ? seed : RandomStream(seed, fmt::format("phase.{}", index)).key();
 }
 
-GradientPhase::GradientPhase(const PhaseSetting& s, const Safetensors* before,
-                             const std::optional<LoaderOptions>& training,
-                             const std::optional<LoaderOptions>& testing)
-    : seed_(s.seed()),
-      model_(before ? vit_options(s.config, *before, s.weights_source) : vit_options(s.config),
-             static_cast<std::uint64_t>(s.config.run.seed)),
-      train_loader_(*s.data.train, training ? *training : s.loading(Split::train)),
-      test_loader_(*s.data.test, testing ? *testing : s.loading(Split::test)),
+LoaderOptions PhaseSetting::loading(Split split) const {
+  LoaderOptions options = loader_options(config, phase(), split, seed());
+  options.on_work = [note = on_loading, split](std::int64_t start_ns, std::int64_t end_ns) {
+    note(split, start_ns, end_ns);
+  };
+  return options;
+}
+
+GradientPhase::GradientPhase(const PhaseSetting& s, const Safetensors* before, bool resumed)
+    : learner_(learner_of(s, before, resumed)),
+      train_loader_(*s.data.train, loading(s, Split::train)),
+      test_loader_(*s.data.test, loading(s, Split::test)),
       metadata_(before ? before->metadata : std::map<std::string, std::string>()),
-      schedule_(s.phase().train, train_loader_.batches()) {}
-
-void GradientPhase::take_up(const PhaseSetting& s, const Safetensors* before, bool resumed,
-                            const std::vector<std::string>& freeze,
-                            const std::vector<std::string>& anew) {
-  if (before) take_weights(model_, resumed ? *before : without(*before, anew), resumed);
-  trained_ =
-      hg::trained_parameters(model_.parameters(), freeze, fmt::format("phase.{}.freeze", s.index));
-  frozen_ = frozen_parts(model_, trained_);
-  optimizer_.emplace(trained_, s.phase().train);
-}
+      schedule_(s.phase().train, train_loader_.batches()),
+      optimizer_(learner_->trained(), s.phase().train) {}
 
 void GradientPhase::start_epoch(std::int64_t epoch, std::int64_t first) {
   train_loader_.start_epoch(epoch, first);
@@ -44,40 +46,24 @@ void GradientPhase::start_epoch(std::int64_t epoch, std::int64_t first) {
 
 std::optional<StepReport> GradientPhase::step() {
   if (!train_loader_.next(batch_)) return std::nullopt;
-  const Batchwise done = learn_from(batch_);
-  if (!optimizer_->step(done.gradients, schedule_.learning_rate(optimizer_->steps()), done.ranges,
-                        done.loss))
-    explain(batch_);
+  const Batchwise done = learner_->learn_from(batch_);
+  if (!optimizer_.step(done.gradients, schedule_.learning_rate(optimizer_.steps()), done.ranges,
+                       done.loss))
+    learner_->explain(batch_);
   return StepReport{batch_.size(),
                     done.loss,
                     done.sparsity,
-                    batch_.size() * tokens_per_image(batch_),
+                    batch_.size() * learner_->tokens_per_image(batch_),
                     batch_.selection.unscored,
                     batch_.selection.flops};
 }
 
-std::int64_t GradientPhase::tokens_per_image(const Batch& batch) const {
-  return tokens_of(model_, batch.keep);
-}
-
-GroupStep GradientPhase::group_step(const Batch& batch, std::int64_t tokens) const {
-  return {model_, trained_, plan_groups(model_, batch.size(), tokens), seed_, optimizer_->steps(),
-          {},     &frozen_};
-}
-
-std::int64_t GradientPhase::trained_parameters() const {
-  std::int64_t n = 0;
-  for (const nn::Parameter& p : trained_) n += p.value.numel();
-  return n;
-}
-
-std::string GradientPhase::trained_note() const {
-  const std::int64_t trained = trained_parameters(), all = model_.parameters().count();
-  return trained == all ? "" : fmt::format("{} of {} parameters trained", trained, all);
+std::optional<EpochReport> GradientPhase::finish_epoch(const std::function<bool()>& stop) {
+  return learner_->judge(test_loader_, stop);
 }
 
 void GradientPhase::load_moments(const RunState& state) {
-  optimizer_->load(state.moments, state.steps, state.source);
+  optimizer_.load(state.moments, state.steps, state.source);
 }
 
 }  // namespace hg

@@ -1,14 +1,9 @@
 // One phase of a run. A run is a list of phases, each made from the weights that the one before it
-// left; the Trainer takes it through its epochs and keeps the files. A kind of phase is a class of
-// its own file; make_phase() knows them by name.
+// left; the Trainer takes it through its epochs and keeps the files.
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <optional>
-
-#include "train/eval/evaluate.h"
-#include "train/eval/weight_spread.h"
+#include "train/config/phase_kind.h"
+#include "train/phases/epoch_report.h"
 #include "train/step/open_data.h"
 #include "train/store/checkpoint.h"
 
@@ -24,12 +19,8 @@ struct PhaseSetting {
   std::string weights_source = "state.safetensors";  // of the weights it begins with, for messages
 
   const PhaseConfig& phase() const { return config.phases[index]; }
-  LoaderOptions loading(Split split) const;
+  LoaderOptions loading(Split split) const;  // as the configuration says
   std::uint64_t seed() const;  // of shuffling, augmentation and dropout: every phase has its own
-};
-
-struct Scores {
-  double accuracy = 0, micro_f1 = 0, macro_f1 = 0;
 };
 
 struct StepReport {
@@ -40,21 +31,6 @@ struct StepReport {
   std::int64_t unscored_images = 0;  // whose patches were not chosen by score, for want of one
   std::uint64_t data_flops = 0;      // done for them in the loader's thread
 };
-
-// What stands in the row of an epoch; none where the phase has no such figure.
-struct EpochReport {
-  std::optional<double> test_loss;
-  std::optional<Scores> scores;
-  std::uint64_t data_flops = 0;
-  std::map<std::string, double> figures{};  // for summary.json, beside the scores
-  std::string note{};                       // for the line of the epoch, beside the figures
-  std::optional<WeightSpread> spread{};  // on the first test batch, where there is a sparsity term
-};
-
-// Judges a classifier, or detector, on the loader's images, by evaluate(); none: `stop` said yes.
-// Accuracy is that of classes, also of a detector; its F1 asks for the right box too.
-std::optional<EpochReport> judge(const nn::Vit& model, Loader& loader, Judged what,
-                                 const std::function<bool()>& stop, const PooledOf& pooled = {});
 
 class TrainingPhase {
  public:
@@ -74,18 +50,5 @@ class TrainingPhase {
   virtual NamedTensors moments() const = 0;
   virtual void load_moments(const RunState& state) = 0;
 };
-
-// Epochs, and so rows of metrics.csv, of a phase; what has no training steps counts as one.
-std::int64_t epochs_of(const PhaseConfig& phase);
-
-// before: weights of the phase before, or at the beginning of a run those of run.init_from, if any.
-// resumed: they are this phase's own, out of a checkpoint.
-std::unique_ptr<TrainingPhase> make_phase(const PhaseSetting& setting, const Safetensors* before,
-                                          bool resumed);
-
-// Throws UsageError, naming the phase and key, for what no phase of this program can do.
-void check_phases(const Config& config);
-// The same for what a phase cannot do with its data.
-void check_phases(const Config& config, const PhaseData& data);
 
 }  // namespace hg

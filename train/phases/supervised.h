@@ -1,42 +1,37 @@
-// supervised: cross-entropy on labelled images (and the terms of [loss]), judged on the test
-// images.
+// Learning classes, and boxes if asked to, from labelled images; what the kinds supervised,
+// finetune and detect share.
 #pragma once
 
-#include "train/phases/gradient_phase.h"
-#include "train/step/frozen.h"
-#include "train/step/supervised_step.h"
+#include "train/phases/learner.h"
+#include "train/step/class_step.h"
 
 namespace hg {
 
 struct SupervisedOptions {
-  std::vector<std::string> freeze, anew;  // by the beginnings of names, as for trained_parameters()
-  bool cache_features = false;            // of the frozen front
+  std::vector<std::string> freeze{},
+      anew{};                   // by the beginnings of names, as for trained_parameters()
+  bool cache_features = false;  // of the frozen front
+  bool boxes = false;           // to be found, too
 };
 
-// Phases of this class: supervised, finetune and detect.
-bool learns_classes(const PhaseConfig& phase);
-SupervisedOptions supervised_options(const Config& config, const PhaseConfig& phase);
-
-class SupervisedPhase : public GradientPhase {
+class SupervisedLearner final : public Learner {
  public:
-  SupervisedPhase(const PhaseSetting& setting, const Safetensors* before, bool resumed,
-                  const SupervisedOptions& options);
-  std::optional<EpochReport> finish_epoch(const std::function<bool()>& stop) override;
-
- protected:
-  virtual StepInput input_of(const Batch& batch) const;
+  SupervisedLearner(const LearnerSetting& setting, const SupervisedOptions& options);
+  Batchwise learn_from(const Batch& batch) override;
+  std::optional<EpochReport> judge(Loader& test, const std::function<bool()>& stop) override;
 
  private:
-  Batchwise learn_from(const Batch& batch) final;
-  [[noreturn]] void explain(const Batch& batch) final;
-  // The group's output of the frozen front, out of the cache or into it.
-  Tensor cached_front(FeatureCache& cache, const Batch& batch, const GroupPlan& plan,
-                      std::int64_t group) const;
-  Tensor cached_test_features(const Batch& batch) const;
+  void make_caches(const LearnerSetting& setting);
+  // The output of the frozen front, out of the cache or into it.
+  Tensor cached_front(FeatureCache& cache, const Batch& part) const;
+  Tensor cached_test_features(const Batch& batch);
 
-  const LossConfig loss_;
   const std::unique_ptr<const Teacher> teacher_;
-  mutable std::optional<FeatureCache> train_cache_, test_cache_;
+  ClassTask task_;
+  std::optional<FeatureCache> train_cache_, test_cache_;
 };
+
+// Batches of batch_size images with labels of the model's classes.
+BatchShape labelled_batch(const Config& config, const PhaseConfig& phase);
 
 }  // namespace hg

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "tensor/base/usage_error.h"
-#include "train/phases/finetune.h"
+#include "train/config/phase_kind.h"
 
 namespace hg {
 namespace {
@@ -16,7 +16,8 @@ std::string file_of(const std::string& path) {
 // Whether the first phase pays no attention to what the file says of it.
 bool begins_anew(const Config& config, const std::string& name) {
   const PhaseConfig& first = config.phases[0];
-  if (first.kind != "finetune") return false;
+  const auto new_parts = kind_of(first).new_parts;
+  if (!new_parts) return false;
   const std::vector<std::string> parts = new_parts(config, first);
   return std::any_of(parts.begin(), parts.end(),
                      [&](const std::string& part) { return begins_with_parts(name, part); });

@@ -8,6 +8,7 @@
 #include "tensor/base/peak_rss.h"
 #include "tensor/base/usage_error.h"
 #include "train/config/selection.h"
+#include "train/phases/registry.h"
 #include "train/report/page.h"
 #include "train/run/energy_profile.h"
 

@@ -5,6 +5,7 @@
 #include "tensor/backend.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
+#include "train/phases/registry.h"
 #include "train/step/non_finite.h"
 
 namespace hg {

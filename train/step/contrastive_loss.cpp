@@ -19,21 +19,21 @@ ContrastiveOptions softmax_options(const sections::PhaseOptions& phase) {
 
 }  // namespace
 
-ContrastiveLoss::ContrastiveLoss(const sections::PhaseOptions& phase, std::uint64_t seed,
-                                 std::string_view use)
-    : phase_(phase), negatives_(seed, fmt::format("contrastive.negatives.{}", use)) {}
+ContrastiveLoss::ContrastiveLoss(const sections::PhaseOptions& phase, std::string_view use)
+    : phase_(phase), stream_(fmt::format("contrastive.negatives.{}", use)) {}
 
 Tensor ContrastiveLoss::labels_of(const Batch& batch) const {
   if (phase_.loss != Loss::ntxent && phase_.loss != Loss::hcl) return batch.labels;
-  return to_device(Tensor::of<std::int64_t>({batch.size()}, std::span(batch.indices)),
+  return to_device(Tensor::of<std::int64_t>({std::ssize(batch.indices)}, std::span(batch.indices)),
                    batch.labels.device());
 }
 
-Tensor ContrastiveLoss::operator()(const Tensor& z, const Tensor& labels, std::int64_t step) const {
+Tensor ContrastiveLoss::operator()(const Tensor& z, const Batch& batch) const {
   const Scope scope("loss");
+  const Tensor labels = labels_of(batch);
   if (phase_.loss != Loss::triplet) return contrastive_loss(z, labels, softmax_options(phase_));
-  RandomStream stream = negatives_;
-  stream.seek(static_cast<std::uint64_t>(step) << 32);
+  RandomStream stream(batch.seed, stream_);
+  stream.seek(static_cast<std::uint64_t>(batch.step) << 32);
   return triplet_loss(z, labels, {phase_.margin, phase_.negatives}, stream);
 }
 

@@ -9,17 +9,17 @@ namespace hg {
 
 class ContrastiveLoss {
  public:
-  // `seed` of the draws, `use` tells them apart from others'.
-  ContrastiveLoss(const sections::PhaseOptions& phase, std::uint64_t seed, std::string_view use);
+  // `use` tells its draws apart from others'.
+  ContrastiveLoss(const sections::PhaseOptions& phase, std::string_view use);
 
   // What is the same in rows that belong together: the image they are views of, or the class.
   Tensor labels_of(const Batch& batch) const;
-  // Embeddings [M,128] of length 1 -> [1]. Draws are those of `step`.
-  Tensor operator()(const Tensor& z, const Tensor& labels, std::int64_t step) const;
+  // Embeddings [M,128] of length 1, of the batch's images -> [1].
+  Tensor operator()(const Tensor& z, const Batch& batch) const;
 
  private:
   const sections::PhaseOptions phase_;
-  const RandomStream negatives_;
+  const std::string stream_;  // of its draws
 };
 
 }  // namespace hg

@@ -31,10 +31,12 @@ std::int64_t groups_of_share(std::int64_t share, std::int64_t wanted) {
   return ceil_div(share, wanted);
 }
 
+bool counted_only(const Batch& batch) { return !batch.images.storage(); }
+
 // Every group of every step has draws of its own.
-RandomStream dropout_stream(const GroupStep& step, std::int64_t group) {
-  RandomStream stream(step.seed, "dropout");
-  stream.seek((static_cast<std::uint64_t>(step.step) << 44) |
+RandomStream dropout_stream(const Batch& batch, std::int64_t group) {
+  RandomStream stream(batch.seed, "dropout");
+  stream.seek((static_cast<std::uint64_t>(batch.step) << 44) |
               (static_cast<std::uint64_t>(group) << 32));
   return stream;
 }
@@ -45,9 +47,9 @@ void watch(Tape& tape, const GroupStep& step) {
 
 Tensor run_pass(const GroupStep& step, const GroupPass& pass, std::int64_t g,
                 nn::PassRecord& record) {
-  RandomStream stream = dropout_stream(step, g);
+  RandomStream stream = dropout_stream(step.batch, g);
   record = step.record;
-  return pass(g, {&stream, &record});
+  return pass(step.plan.part_of(step.batch, g), {&stream, &record});
 }
 
 std::span<const char> frozen_blocks(const GroupStep& step) {
@@ -63,9 +65,11 @@ Tensors in_order_of_parameters(const GroupStep& step, const Gradients& sums) {
   return all;
 }
 
-// Gates that have not seen anything yet look at the first group, so that all groups of the step
-// have the same heads at work.
-void settle_gates(const GroupStep& step, const GroupPass& pass) {
+// Layers draw what they need. Gates that have not seen anything yet look at the first group, so
+// that all groups of the step have the same heads at work.
+void begin_step(const GroupStep& step, const GroupPass& pass) {
+  if (counted_only(step.batch)) return;
+  step.model.begin_step(step.batch.step, frozen_blocks(step));
   if (step.model.settled() || step.plan.groups == 0) return;
   nn::PassRecord record;
   run_pass(step, pass, 0, record);
@@ -111,7 +115,7 @@ class RecordedPasses {
   }
 
   std::vector<Tensors> finish() {
-    step_.model.end_step(records_, frozen_blocks(step_));
+    if (!counted_only(step_.batch)) step_.model.end_step(records_, frozen_blocks(step_));
     std::vector<Tensors> gradients;
     for (const Gradients& worker : sums_)
       if (!worker.empty()) gradients.push_back(in_order_of_parameters(step_, worker));
@@ -127,11 +131,10 @@ class RecordedPasses {
 using Output = Tensor (nn::Vit::*)(const Tensor& images, const nn::Context& context,
                                    const Tensor& keep) const;
 
-Tensor evaluate_as(Output output, const nn::Vit& model, const Tensor& images, const Tensor& keep) {
+Tensor evaluate_as(Output output, const nn::Vit& model, const Batch& batch) {
   const PhaseScope phase(Phase::eval);
-  const GroupPlan plan = plan_groups(model, images.dim(0), tokens_of(model, keep));
-  return joined_outputs(plan, [&](std::int64_t g) {
-    return (model.*output)(plan.part_of(images, g), {}, plan.part_of(keep, g));
+  return joined_outputs(plan_groups(model, batch), batch, [&](const Batch& part) {
+    return (model.*output)(part.images, {}, part.keep);
   });
 }
 
@@ -142,23 +145,40 @@ std::int64_t tokens_of(const nn::Vit& model, const Tensor& keep) {
 }
 
 Tensor GroupPlan::part_of(const Tensor& whole, std::int64_t g) const {
-  return whole.defined() ? slice(whole, begin(g), end(g)) : Tensor();
+  if (!whole.defined() || groups == 1) return whole;
+  return slice(whole, begin(g), end(g));
 }
 
-GroupPlan plan_groups(const nn::Vit& model, std::int64_t batch, std::int64_t tokens) {
+Batch GroupPlan::part_of(const Batch& whole, std::int64_t g) const {
+  Batch part;
+  part.images = part_of(whole.images, g);
+  part.keep = part_of(whole.keep, g);
+  part.labels = part_of(whole.labels, g);
+  part.boxes = part_of(whole.boxes, g);
+  part.has_box = part_of(whole.has_box, g);
+  if (!whole.indices.empty())
+    part.indices.assign(whole.indices.begin() + begin(g), whole.indices.begin() + end(g));
+  part.seed = whole.seed;
+  part.epoch = whole.epoch;
+  part.step = whole.step;
+  return part;
+}
+
+GroupPlan plan_groups(const nn::Vit& model, const Batch& batch, std::int64_t tokens) {
   GroupPlan plan;
-  plan.batch = batch;
-  if (model.parameters().device() != Device::cpu) {
-    plan.groups = std::min<std::int64_t>(batch, 1);
+  plan.batch = batch.size();
+  if (model.parameters().device() != Device::cpu || counted_only(batch)) {
+    plan.groups = std::min<std::int64_t>(plan.batch, 1);
     return plan;
   }
-  plan.workers = static_cast<int>(std::clamp<std::int64_t>(batch, 1, cpu::threads()));
+  if (tokens == 0) tokens = tokens_of(model, batch.keep);
+  plan.workers = static_cast<int>(std::clamp<std::int64_t>(plan.batch, 1, cpu::threads()));
   const nn::VitOptions& o = model.options();
   const std::int64_t most = std::min(kTokensInCache, kKept / (o.width * o.depth));
   const std::int64_t wanted = std::max<std::int64_t>(
       {1, most / tokens, model.parameters().count() / (kParametersPerToken * tokens)});
-  const std::int64_t share = std::max<std::int64_t>(1, ceil_div(batch, plan.workers));
-  plan.groups = std::min(batch, plan.workers * groups_of_share(share, wanted));
+  const std::int64_t share = std::max<std::int64_t>(1, ceil_div(plan.batch, plan.workers));
+  plan.groups = std::min(plan.batch, plan.workers * groups_of_share(share, wanted));
   return plan;
 }
 
@@ -183,10 +203,12 @@ void for_each_group(const GroupPlan& plan,
   if (failure) std::rethrow_exception(failure);
 }
 
-Tensor joined_outputs(const GroupPlan& plan,
-                      const std::function<Tensor(std::int64_t group)>& pass) {
+namespace {
+
+// What body(group) gives for the images of each group, put together.
+Tensor joined(const GroupPlan& plan, const std::function<Tensor(std::int64_t group)>& body) {
   CachedVector<Tensor> parts(static_cast<std::size_t>(plan.groups));
-  for_each_group(plan, [&](int, std::int64_t g) { parts[static_cast<std::size_t>(g)] = pass(g); });
+  for_each_group(plan, [&](int, std::int64_t g) { parts[static_cast<std::size_t>(g)] = body(g); });
   if (plan.groups == 1) return parts[0];
   TensorSpec spec = parts.at(0).spec();
   spec.shape[0] = plan.batch;
@@ -202,18 +224,23 @@ Tensor joined_outputs(const GroupPlan& plan,
   return all;
 }
 
-double summed_losses(const GroupPlan& plan, const std::function<Tensor(std::int64_t group)>& pass) {
+}  // namespace
+
+Tensor joined_outputs(const GroupPlan& plan, const Batch& batch, const PartPass& pass) {
+  return joined(plan, [&](std::int64_t g) { return pass(plan.part_of(batch, g)); });
+}
+
+double summed_losses(const GroupPlan& plan, const Batch& batch, const PartPass& pass) {
   CachedVector<Figure> losses(static_cast<std::size_t>(plan.groups));
   for_each_group(plan, [&](int, std::int64_t g) {
-    losses[static_cast<std::size_t>(g)] = Figure::of(pass(g));
+    losses[static_cast<std::size_t>(g)] = Figure::of(pass(plan.part_of(batch, g)));
   });
   return std::accumulate(losses.begin(), losses.end(), 0.0);
 }
 
 Batchwise forward_backward(const GroupStep& step, const GroupPass& pass) {
   CachedVector<Figure> losses(static_cast<std::size_t>(step.plan.workers));
-  step.model.begin_step(step.step, frozen_blocks(step));
-  settle_gates(step, pass);
+  begin_step(step, pass);
   Batchwise result;
   result.ranges = step.model.update_ranges(step.trained, step.record.reaches_all_gates());
   RecordedPasses passes(step);
@@ -222,48 +249,41 @@ Batchwise forward_backward(const GroupStep& step, const GroupPass& pass) {
     tape.backward_into(sums, loss);
   });
   for (const Figure& loss : losses) result.loss += loss;
-  if (result.loss.here() && !std::isfinite(result.loss)) explain_non_finite_step(step, pass);
+  if (result.loss.here() && !std::isfinite(result.loss)) return result;  // nothing to learn from
   result.sparsity = passes.sparsity();
   result.gradients = passes.finish();
   return result;
 }
 
-Tensor forward_groups(const GroupStep& step, const GroupPass& output) {
-  step.model.begin_step(step.step, frozen_blocks(step));
-  settle_gates(step, output);
-  return joined_outputs(step.plan, [&](std::int64_t g) {
+Batchwise forward_backward(const GroupStep& step, const GroupPass& output,
+                           const std::function<Tensor(const Tensor& outputs)>& loss_of) {
+  begin_step(step, output);
+  const Tensor outputs = joined(step.plan, [&](std::int64_t g) {
     nn::PassRecord record;
     return run_pass(step, output, g, record);
   });
-}
-
-std::vector<Tensors> backward_groups(const GroupStep& step, const GroupPass& output,
-                                     const Tensor& output_gradients) {
+  Tape tape;
+  tape.watch(outputs);
+  const Tensor loss = loss_of(outputs);
+  const Tensor gradients = tape.backward(loss)[outputs];
+  Batchwise result;
+  result.loss = Figure::of(loss);
+  result.ranges = step.model.update_ranges(step.trained, step.record.reaches_all_gates());
   RecordedPasses passes(step);
-  passes.run(output, [&](Tape& tape, Gradients& sums, const Tensor& out, int, std::int64_t g) {
-    const Tensor seed = step.plan.part_of(output_gradients, g);
-    tape.backward_into(sums, {&out, 1}, {&seed, 1});
+  passes.run(output, [&](Tape& own, Gradients& sums, const Tensor& out, int, std::int64_t g) {
+    const Tensor seed = step.plan.part_of(gradients, g);
+    own.backward_into(sums, {&out, 1}, {&seed, 1});
   });
-  return passes.finish();
+  result.gradients = passes.finish();
+  return result;
 }
 
-void explain_non_finite_step(const GroupStep& step, const GroupPass& loss) {
-  explain_non_finite(step.model, [&] {
-    for (std::int64_t g = 0; g < step.plan.groups; ++g) {
-      Tape tape;
-      watch(tape, step);
-      nn::PassRecord record;
-      tape.backward(run_pass(step, loss, g, record));
-    }
-  });
+Tensor evaluate_logits(const nn::Vit& model, const Batch& batch) {
+  return evaluate_as(&nn::Vit::logits, model, batch);
 }
 
-Tensor evaluate_logits(const nn::Vit& model, const Tensor& images, const Tensor& keep) {
-  return evaluate_as(&nn::Vit::logits, model, images, keep);
-}
-
-Tensor evaluate_features(const nn::Vit& model, const Tensor& images, const Tensor& keep) {
-  return evaluate_as(&nn::Vit::features, model, images, keep);
+Tensor evaluate_features(const nn::Vit& model, const Batch& batch) {
+  return evaluate_as(&nn::Vit::features, model, batch);
 }
 
 }  // namespace hg

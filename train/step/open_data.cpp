@@ -48,8 +48,9 @@ void require_boxes(const Config& config, std::size_t phase, const Dataset& set) 
   for (const DatasetFacts& facts : known_datasets())
     if (facts.boxes) with_boxes.push_back(facts.name);
   usage_fail(fmt::format("phase.{}.kind", phase),
-             "\"detect\" needs boxes, but data.name = \"{}\" ({}) has none; {} have",
-             config.phases[phase].data.name, set.info().source, fmt::join(with_boxes, " and "));
+             "\"{}\" needs boxes, but data.name = \"{}\" ({}) has none; {} have",
+             config.phases[phase].kind, config.phases[phase].data.name, set.info().source,
+             fmt::join(with_boxes, " and "));
 }
 
 PhaseData open_phases(const Config& config) {
@@ -59,9 +60,6 @@ PhaseData open_phases(const Config& config) {
       if (config.phases[before].data == config.phases[i].data) data.push_back(data[before]);
     if (data.size() == i)
       data.push_back(std::make_shared<const RunData>(open_both(config, config.phases[i].data)));
-    if (config.phases[i].kind != "detect") continue;
-    require_boxes(config, i, *data[i]->train);
-    require_boxes(config, i, *data[i]->test);
   }
   return data;
 }

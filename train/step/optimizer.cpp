@@ -37,6 +37,7 @@ bool Optimizer::step(const std::vector<Tensors>& gradients, double learning_rate
                      const std::vector<UpdateRanges>& ranges, const Figure& loss) {
   const PhaseScope phase(Phase::optimizer);
   const Scope scope("optimizer");
+  if (loss.here() && !std::isfinite(loss)) return false;
   const double grad_scale = clipping(gradients);
   if (!std::isfinite(grad_scale) || !std::isfinite(loss)) return false;
   ++steps_;

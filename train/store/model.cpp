@@ -7,6 +7,7 @@
 #include "tensor/base/usage_error.h"
 #include "tensor/cuda/device.h"
 #include "tensor/transfer.h"
+#include "train/config/phase_kind.h"
 
 namespace hg {
 namespace {
@@ -45,17 +46,12 @@ nn::AttentionOptions attention_options(const Config& config) {
   return o;
 }
 
-bool has_phase(const Config& config, std::string_view kind) {
-  return std::any_of(config.phases.begin(), config.phases.end(),
-                     [&](const PhaseConfig& phase) { return phase.kind == kind; });
-}
-
 // Of gates: what they cannot do, and options without the gate they are of.
 void require_consistent_gates(const Config& config, const nn::AttentionOptions& o) {
   using Gate = nn::AttentionOptions::Gate;
   const nn::AttentionTraits traits = nn::attention_traits(o);
   const AttentionConfig& a = config.attention;
-  const bool pruned = has_phase(config, "prune");
+  const bool pruned = any_phase(config, &PhaseKind::prunes);
   const auto possible = [&](bool can, std::string_view why) {
     usage_require(can, "attention.gate",
                   "\"{}\" cannot be with model.attention = \"{}\" and its options, {}",
@@ -157,7 +153,7 @@ nn::VitOptions vit_options(const Config& config) {
           .dropout = m.dropout,
           .qkv_bias = m.qkv_bias,
           .device = device_of(config.run),
-          .box_head = has_phase(config, "detect"),
+          .box_head = any_phase(config, &PhaseKind::finds_boxes),
           .attention = attention,
           .gate_layers = config.attention.gate_layers};
 }
@@ -196,8 +192,6 @@ Device device_of(const RunConfig& run) {
   if (run.device == Choice::auto_) return cuda::unavailable().empty() ? Device::cuda : Device::cpu;
   return run.device == Choice::cuda ? Device::cuda : Device::cpu;
 }
-
-bool detects(const Config& config) { return config.phases.back().kind == "detect"; }
 
 void load_weights(const nn::Vit& model, const Safetensors& file, const std::string& source,
                   bool foreign) {
@@ -239,12 +233,6 @@ void take_weights(const nn::Vit& model, const Safetensors& before, bool all) {
 bool begins_with_parts(std::string_view name, std::string_view start) {
   if (start.empty() || !name.starts_with(start)) return false;
   return name.size() == start.size() || start.back() == '.' || name[start.size()] == '.';
-}
-
-bool is_training_head(std::string_view name) {
-  constexpr std::string_view kHeads[] = {"decoder.", "projector.", "box_head."};
-  return name == "mask_token" || std::any_of(std::begin(kHeads), std::end(kHeads),
-                                             [&](auto head) { return name.starts_with(head); });
 }
 
 std::vector<nn::Parameter> trained_parameters(const nn::Parameters& parameters,

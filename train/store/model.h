@@ -17,9 +17,6 @@ nn::VitOptions vit_options(const Config& config, const Safetensors& weights,
 // Where the model runs; "auto" is a GPU, if there is one.
 Device device_of(const RunConfig& run);
 
-// A run that ends with a phase that detects is a detector: its boxes count, beside its classes.
-bool detects(const Config& config);
-
 // Copies every parameter and buffer from the file. Throws UsageError, naming file, tensor and
 // shapes, if one is missing, of another shape, not finite, or unknown to the model. Heads that only
 // a phase of training uses may be in the file beside the model's own: they are passed over. Of a
@@ -33,10 +30,6 @@ void load_weights(const nn::Vit& model, const Safetensors& file, const std::stri
 void take_weights(const nn::Vit& model, const Safetensors& before, bool all);
 
 NamedTensors weights_of(const nn::Vit& model);  // parameters, then buffers
-
-// Whether it belongs to a head that a phase trained with, of no use to a classifier: mask_token,
-// decoder.*, projector.*, box_head.*
-bool is_training_head(std::string_view name);
 
 // Whether `start` is the whole name, or ends where a part of it does: "blocks.1" and "blocks.1."
 // begin blocks.1.norm1.weight, but not blocks.10.norm1.weight.

@@ -169,8 +169,41 @@ TEST_CASE("bench measures a step of the first phase that learns classes, frozen 
   CHECK(bench["flops_per_step"].get<double>() <
         0.7 * json_of("bench", once)["flops_per_step"].get<double>());
   put(file, pretrain);
-  check_refused(hgtrain(Arguments{"bench", file} + tiny_model()), 2,
-                {"phase.kind", "learns classes", "\"pretrain\""});
+  CHECK(json_of("bench", once)["phase"] == "pretrain");
+}
+
+TEST_CASE("bench and info take the same step of every kind of phase") {
+  const TempFolder folder;
+  const std::string file = folder / "config.toml";
+  const char* const kinds[] = {"pretrain", "contrastive", "supervised", "finetune", "detect"};
+  std::string text;
+  for (const char* kind : kinds) text += fmt::format("[[phase]]\nkind = \"{}\"\n", kind);
+  put(file, text + "[[phase]]\nkind = \"prune\"\n");
+  const Arguments model =
+      tiny_model() + set({"model.attention=fiak", "model.num_classes=3", "train.batch_size=7"});
+  const auto json_of = [&](const Arguments& command) {
+    const Outcome done = hgtrain(command + Arguments{"--json", "--threads", "1"} + model);
+    INFO(done.err);
+    REQUIRE(done.code == 0);
+    return Json::parse(done.out);
+  };
+  const Json phases = json_of({"info", file})["phases"];
+  for (std::size_t i = 0; i < std::size(kinds); ++i) {
+    INFO(kinds[i]);
+    const Json bench = json_of({"bench", file, "--steps", "1", "--phase", std::to_string(i)});
+    const Json& step = phases[i]["flops_per_step"];
+    CHECK(bench["phase"] == kinds[i]);
+    CHECK(bench["batch_size"] == phases[i]["images_per_step"]);
+    // the update of what is trained comes on top
+    const double flops = step["forward"].get<double>() + step["backward"].get<double>();
+    CHECK(bench["flops_per_step"].get<double>() > flops);
+    CHECK(bench["flops_per_step"].get<double>() < 1.6 * flops);
+  }
+  CHECK(phases[1]["images_per_step"] == 6);  // as many of each class
+  check_refused(hgtrain(Arguments{"bench", file, "--phase", "5"} + model), 2,
+                {"--phase", "training steps", "\"prune\""});
+  check_refused(hgtrain(Arguments{"bench", file, "--phase", "6"} + model), 2,
+                {"--phase", "expected 0 to 5, got 6"});
 }
 
 TEST_CASE("info and bench need no data set") {

@@ -6,8 +6,8 @@
 #include "tests/support/program.h"
 #include "train/config/config.h"
 #include "train/eval/weight_spread.h"
+#include "train/step/class_step.h"
 #include "train/step/optimizer.h"
-#include "train/step/supervised_step.h"
 #include "train/store/model.h"
 
 namespace {
@@ -26,15 +26,19 @@ Config small_config(const Settings& settings) {
       "small.toml", settings);
 }
 
-StepInput random_input(const Config& config, std::int64_t batch, std::uint64_t seed) {
-  StepInput input;
+Batch random_input(std::int64_t batch, std::uint64_t seed) {
+  Batch input;
   RandomStream stream(seed, "images");
   input.images = Tensor::empty({batch, 1, 16, 16});
   fill_normal(input.images, stream, 0, 1);
   input.labels = Tensor::empty({batch}, DType::i64);
   for (std::int64_t i = 0; i < batch; ++i) input.labels.data<std::int64_t>()[i] = i % 4;
-  input.loss = config.loss;
   return input;
+}
+
+Batchwise step_on(const nn::Vit& model, const std::vector<nn::Parameter>& trained,
+                  const Batch& batch, const LossConfig& loss) {
+  return learn_classes({model, trained, batch, plan_groups(model, batch)}, {loss});
 }
 
 const Tensor& buffer(const nn::Vit& model, const std::string& name) {
@@ -62,9 +66,9 @@ double entropy_after_training(double weight) {
   const std::vector<nn::Parameter>& all = model.parameters().all();
   Optimizer optimizer(all, config.train);
   for (int step = 0; step < 40; ++step)
-    optimizer.step(forward_backward(model, all, random_input(config, 16, 7)).gradients, 1e-2);
+    optimizer.step(step_on(model, all, random_input(16, 7), config.loss).gradients, 1e-2);
   config.loss.sparsity = 1;
-  return forward_backward(model, all, random_input(config, 16, 8)).sparsity;
+  return step_on(model, all, random_input(16, 8), config.loss).sparsity;
 }
 
 }  // namespace
@@ -80,7 +84,7 @@ TEST_CASE("a step leaves heads that do not work as they are, weights and moments
       const std::vector<nn::Parameter>& all = model.parameters().all();
       Optimizer optimizer(all, config.train);
       const auto one_step = [&](std::uint64_t seed) {
-        const Batchwise done = forward_backward(model, all, random_input(config, 8, seed));
+        const Batchwise done = step_on(model, all, random_input(8, seed), config.loss);
         CHECK(optimizer.step(done.gradients, 1e-2, done.ranges));
         return done;
       };
@@ -136,7 +140,7 @@ TEST_CASE("layers without attention get no gradient and stay as they are") {
   Optimizer optimizer(all, config.train);
   std::map<std::string, std::vector<float>> before;
   for (const auto& [name, t] : weights_of(model)) before[name] = t.to_vector<float>();
-  const Batchwise done = forward_backward(model, all, random_input(config, 4, 1));
+  const Batchwise done = step_on(model, all, random_input(4, 1), config.loss);
   CHECK(optimizer.step(done.gradients, 1e-2, done.ranges));
   for (const auto& [name, t] : weights_of(model)) {
     INFO(name);
@@ -150,7 +154,7 @@ TEST_CASE("a term on all gates moves those of heads that do not work") {
   config.loss.gate_budget = 1;
   const nn::Vit model(vit_options(config), 1);
   const std::vector<nn::Parameter>& all = model.parameters().all();
-  const Batchwise done = forward_backward(model, all, random_input(config, 4, 1));
+  const Batchwise done = step_on(model, all, random_input(4, 1), config.loss);
   for (std::size_t p = 0; p < all.size(); ++p)
     if (all[p].name.ends_with("gate.bias")) {
       CHECK(done.ranges[p].all());
@@ -170,12 +174,11 @@ TEST_CASE("an image's evaluation is the same alone and in any batch") {
         RandomStream stream(5, p.name);
         fill_normal(p.value, stream, 0, 2);
       }
-    forward_backward(model, model.parameters().all(), random_input(config, 8, 1));
-    const Tensor images = random_input(config, 6, 2).images;
-    const std::vector<float> together = evaluate_logits(model, images).to_vector<float>();
+    step_on(model, model.parameters().all(), random_input(8, 1), config.loss);
+    const Batch all = random_input(6, 2);
+    const std::vector<float> together = evaluate_logits(model, all).to_vector<float>();
     for (std::int64_t b = 0; b < 6; ++b) {
-      const Tensor one = Tensor::empty({1, 1, 16, 16});
-      std::copy_n(images.data<float>() + b * 256, 256, one.data<float>());
+      const Batch one = GroupPlan{6, 6}.part_of(all, b);
       const std::vector<float> alone = evaluate_logits(model, one).to_vector<float>();
       for (std::size_t c = 0; c < 4; ++c)
         CHECK(std::abs(alone[c] - together[static_cast<std::size_t>(b) * 4 + c]) < 1e-6f);
@@ -193,7 +196,7 @@ TEST_CASE("weights equal for all keys have full support and are not small") {
   for (const nn::Parameter& p : model.parameters().all())
     if (p.name.find("qkv") != std::string::npos)
       std::fill_n(p.value.data<float>(), p.value.numel(), 0.0f);
-  const auto spread = weight_spread(model, random_input(config, 3, 1).images);
+  const auto spread = weight_spread(model, random_input(3, 1));
   REQUIRE(spread.has_value());
   CHECK(spread->small_share == 0);
   CHECK(spread->effective_support == doctest::Approx(17));

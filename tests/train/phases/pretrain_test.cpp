@@ -6,7 +6,9 @@
 #include <map>
 
 #include "data/open.h"
+#include "train/phases/registry.h"
 #include "train/step/groups.h"
+#include "train/step/optimizer.h"
 
 namespace {
 
@@ -58,12 +60,13 @@ Learnt after_an_epoch(bool relabel) {
   if (relabel)
     data = {std::make_unique<Relabelled>(std::move(data.train)),
             std::make_unique<Relabelled>(std::move(data.test))};
-  PretrainPhase phase({c, 0, data, [](Split, std::int64_t, std::int64_t) {}}, nullptr, false);
-  phase.start_epoch(0, 0);
-  while (phase.step()) {
+  const auto phase =
+      make_phase({c, 0, data, [](Split, std::int64_t, std::int64_t) {}}, nullptr, false);
+  phase->start_epoch(0, 0);
+  while (phase->step()) {
   }
-  const auto report = phase.finish_epoch([] { return false; });
-  return {phase.weights().tensors, report->test_loss.value()};
+  const auto report = phase->finish_epoch([] { return false; });
+  return {phase->weights().tensors, report->test_loss.value()};
 }
 
 }  // namespace
@@ -78,10 +81,9 @@ TEST_CASE("the count of masked patches is rounded half up, and at least one") {
 }
 
 TEST_CASE("masks are drawn uniformly without replacement, by image and key alone") {
-  MaskDrawer drawer;
   std::vector<std::int64_t> images(3000);
   for (std::size_t i = 0; i < images.size(); ++i) images[i] = static_cast<std::int64_t>(i);
-  const nn::PatchMask mask = drawer.draw(42, images, 16, 4);
+  const nn::PatchMask mask = draw_masks(42, images, 16, 4);
   std::vector<int> hits(16, 0);
   for (std::int64_t b = 0; b < 3000; ++b) {
     std::vector<int> seen(16, 0);
@@ -95,8 +97,8 @@ TEST_CASE("masks are drawn uniformly without replacement, by image and key alone
   double chi2 = 0;
   for (const int n : hits) chi2 += (n - 750.0) * (n - 750.0) / (750.0 * 0.75);
   CHECK(chi2 < 40);  // 15 degrees of freedom: below 1e-3
-  const nn::PatchMask one = drawer.draw(42, std::span(images).subspan(5, 1), 16, 4);
-  const nn::PatchMask other = drawer.draw(43, std::span(images).subspan(5, 1), 16, 4);
+  const nn::PatchMask one = draw_masks(42, std::span(images).subspan(5, 1), 16, 4);
+  const nn::PatchMask other = draw_masks(43, std::span(images).subspan(5, 1), 16, 4);
   const auto all = mask.masked.to_vector<std::int64_t>();
   CHECK(one.masked.to_vector<std::int64_t>() == std::vector(all.begin() + 20, all.begin() + 24));
   CHECK(one.masked.to_vector<std::int64_t>() != other.masked.to_vector<std::int64_t>());
@@ -123,27 +125,25 @@ TEST_CASE("eight images under fixed masks are learnt by heart") {
                    .classes = 2},
                   1);
     const nn::MaskedPatches task(model, {mode, 16, 1});
-    const Tensor images = Tensor::empty({8, 1, 16, 16});
+    Batch batch;
+    batch.images = Tensor::empty({8, 1, 16, 16});
+    batch.indices = {0, 1, 2, 3, 4, 5, 6, 7};
     RandomStream stream(3, "images");
-    fill_normal(images, stream, 0, 1);
-    MaskDrawer drawer;
-    const std::vector<std::int64_t> indices{0, 1, 2, 3, 4, 5, 6, 7};
-    const nn::PatchMask mask = drawer.draw(1, indices, 16, 2);
+    fill_normal(batch.images, stream, 0, 1);
     TrainConfig train;
     train.weight_decay = 0;
     const auto& all = model.parameters().all();
     Optimizer optimizer(all, train);
     double loss = 1;
     for (int i = 0; i < 400 && loss >= 0.05; ++i) {
-      const GroupStep step{model, all, plan_groups(model, 8, 17)};
+      const GroupStep step{model, all, batch, plan_groups(model, batch)};
       const Batchwise done =
-          forward_backward(step, [&](std::int64_t g, const nn::Context& context) {
-            const GroupPlan& plan = step.plan;
-            const nn::PatchMask part{plan.part_of(mask.masked, g), plan.part_of(mask.visible, g)};
-            const Tensor x = plan.part_of(images, g);
+          forward_backward(step, [&](const Batch& part, const nn::Context& context) {
+            const nn::PatchMask mask = draw_masks(1, part.indices, 16, 2);
+            const Tensor& x = part.images;
             const Tensor predicted =
-                task.decode(task.encode(x, {}, part, context), {}, part, context);
-            return nn::pixel_loss(predicted, nn::masked_pixels(x, {}, part, 4, true), false,
+                task.decode(task.encode(x, {}, mask, context), {}, mask, context);
+            return nn::pixel_loss(predicted, nn::masked_pixels(x, {}, mask, 4, true), false,
                                   static_cast<double>(x.dim(0)) / 8);
           });
       loss = done.loss;

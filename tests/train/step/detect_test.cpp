@@ -9,8 +9,8 @@
 #include "tensor/ops/box_loss.h"
 #include "tensor/ops/cross_entropy.h"
 #include "train/eval/evaluate.h"
+#include "train/step/class_step.h"
 #include "train/step/optimizer.h"
-#include "train/step/supervised_step.h"
 
 namespace {
 
@@ -43,17 +43,17 @@ LoaderOptions whole_batches() {
   return options;
 }
 
-StepInput input_of(const Dataset& data) {
+Batch input_of(const Dataset& data) {
   Loader loader(data, whole_batches());
   loader.start_epoch(0);
   Batch batch;
   REQUIRE(loader.next(batch));
-  StepInput input;
-  input.images = batch.images;
-  input.labels = batch.labels;
-  input.boxes = batch.boxes;
-  input.has_box = batch.has_box;
-  return input;
+  return batch;
+}
+
+Batchwise step_on(const nn::Vit& model, const Batch& batch, bool boxes = true) {
+  return learn_classes({model, model.parameters().all(), batch, plan_groups(model, batch)},
+                       {.boxes = boxes});
 }
 
 Tensor summed(const Batchwise& step, std::size_t parameter) {
@@ -67,7 +67,7 @@ Tensor summed(const Batchwise& step, std::size_t parameter) {
 
 TEST_CASE("detection in groups has the loss and gradients of the whole batch") {
   const auto data = shapes();
-  const StepInput input = input_of(*data);
+  const Batch input = input_of(*data);
   // Boxes are missing unevenly over the groups.
   for (const std::int64_t i : {0, 1, 2, 3, 4, 20}) input.has_box.data<std::int64_t>()[i] = 0;
   const nn::Vit model = detector();
@@ -80,7 +80,7 @@ TEST_CASE("detection in groups has the loss and gradients of the whole batch") {
   const Gradients expected = tape.backward(loss);
   for (const int threads : {1, 2}) {
     cpu::set_threads(threads);
-    const Batchwise step = forward_backward(model, all, input);
+    const Batchwise step = step_on(model, input);
     CHECK(step.loss == doctest::Approx(loss.item<float>()).epsilon(1e-5));
     for (std::size_t i = 0; i < all.size(); ++i) {
       INFO(all[i].name);
@@ -94,13 +94,12 @@ TEST_CASE("detection in groups has the loss and gradients of the whole batch") {
 
 TEST_CASE("a batch without any box teaches classes alone") {
   const auto data = shapes();
-  StepInput input = input_of(*data);
+  Batch input = input_of(*data);
   input.has_box = Tensor::zeros({kImages}, DType::i64);
   const nn::Vit model = detector();
   const auto& all = model.parameters().all();
-  const Batchwise step = forward_backward(model, all, input);
-  input.boxes = input.has_box = {};
-  const Batchwise classes = forward_backward(model, all, input);
+  const Batchwise step = step_on(model, input);
+  const Batchwise classes = step_on(model, input, false);
   CHECK(step.loss == classes.loss);
   REQUIRE(all.back().name == "box_head.bias");
   for (const float g : summed(step, all.size() - 1).to_vector<float>()) CHECK(g == 0);
@@ -110,7 +109,7 @@ TEST_CASE("a batch without any box teaches classes alone") {
 TEST_CASE("a detector learns a few images by heart, classes and boxes") {
   cpu::set_threads(2);
   const auto data = shapes();
-  StepInput input = input_of(*data);
+  Batch input = input_of(*data);
   const nn::Vit model = detector();
   const auto& all = model.parameters().all();
   TrainConfig train;
@@ -119,7 +118,7 @@ TEST_CASE("a detector learns a few images by heart, classes and boxes") {
   Loader loader(*data, whole_batches());
   const DetectionMetrics before = *evaluate(model, loader, Judged::boxes)->detection;
   for (; optimizer.steps() < 300; input.step = optimizer.steps())
-    optimizer.step(forward_backward(model, all, input).gradients, 3e-3);
+    optimizer.step(step_on(model, input).gradients, 3e-3);
   const Evaluation after = *evaluate(model, loader, Judged::boxes);
   CHECK(before.mean_iou < 0.6);
   CHECK(after.detection->mean_iou > 0.85);

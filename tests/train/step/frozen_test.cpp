@@ -10,8 +10,8 @@
 #include "tensor/base/usage_error.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/observer.h"
+#include "train/step/class_step.h"
 #include "train/step/optimizer.h"
-#include "train/step/supervised_step.h"
 #include "train/store/model.h"
 
 namespace {
@@ -37,9 +37,9 @@ nn::Vit vit(std::int64_t depth, const std::string& attention = "softmax") {
 
 const Names kUpToBlock1{"cls_token", "pos_embed", "patch_embed", "blocks.0", "blocks.1"};
 
-StepInput input(std::int64_t batch) {
+Batch input(std::int64_t batch) {
   RandomStream stream(2, "images");
-  StepInput in;
+  Batch in;
   in.images = Tensor::empty({batch, 1, 16, 16});
   fill_normal(in.images, stream, 0, 1);
   in.labels = Tensor::zeros({batch}, DType::i64);
@@ -59,11 +59,10 @@ class Costs final : public Observer {
 
 Costs costs_of_step(const nn::Vit& model, const std::vector<nn::Parameter>& trained,
                     const FrozenParts* frozen) {
-  StepInput in = input(4);
-  in.frozen = frozen;
+  const Batch in = input(4);
   Costs costs;
   const ObserverGuard guard(costs);
-  forward_backward(model, trained, in);
+  learn_classes({model, trained, in, plan_groups(model, in), {}, frozen}, {});
   return costs;
 }
 
@@ -150,10 +149,11 @@ TEST_CASE("ten steps with weight decay leave what is frozen as it was, buffers a
     TrainConfig train;
     train.weight_decay = 0.5;
     Optimizer optimizer(trained, train);
-    StepInput in = input(4);
-    in.frozen = &frozen;
+    Batch in = input(4);
     for (; in.step < 10; ++in.step)
-      optimizer.step(forward_backward(model, trained, in).gradients, 1e-2);
+      optimizer.step(
+          learn_classes({model, trained, in, plan_groups(model, in), {}, &frozen}, {}).gradients,
+          1e-2);
     for (const auto& [name, value] : weights_of(model)) {
       INFO(variant, " ", name);
       const bool front = std::any_of(freeze.begin(), freeze.end(), [&, n = name](auto& start) {

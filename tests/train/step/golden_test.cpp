@@ -9,8 +9,8 @@
 #include "tensor/cuda/device.h"
 #include "tensor/ops/cross_entropy.h"
 #include "tensor/transfer.h"
+#include "train/step/class_step.h"
 #include "train/step/optimizer.h"
-#include "train/step/supervised_step.h"
 #include "train/store/model.h"
 
 namespace {
@@ -86,11 +86,14 @@ void follow_losses(const Safetensors& file, Device device) {
   LossConfig loss;
   loss.label_smoothing = kSmoothing;
   Optimizer optimizer(model.parameters().all(), train);
-  const Tensor images = to_device(file.tensors.at("images"), device);
-  const Tensor labels = to_device(file.tensors.at("labels"), device);
+  Batch batch;
+  batch.images = to_device(file.tensors.at("images"), device);
+  batch.labels = to_device(file.tensors.at("labels"), device);
+  batch.seed = 1;
   for (const float want : file.tensors.at("losses").to_vector<float>()) {
-    const Batchwise step = forward_backward(model, model.parameters().all(),
-                                            {images, labels, loss, 1, optimizer.steps()});
+    batch.step = optimizer.steps();
+    const Batchwise step =
+        learn_classes({model, model.parameters().all(), batch, plan_groups(model, batch)}, {loss});
     CHECK(step.loss == doctest::Approx(want).epsilon(device == Device::cpu ? 2e-5 : 1e-4));
     optimizer.step(step.gradients, 1e-2);
   }

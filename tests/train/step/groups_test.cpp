@@ -3,12 +3,10 @@
 
 #include <doctest/doctest.h>
 
-#include "autograd/tape.h"
 #include "tensor/base/usage_error.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/cross_entropy.h"
-#include "train/step/loss.h"
-#include "train/step/supervised_step.h"
+#include "train/step/class_step.h"
 #include "train/store/model.h"
 
 namespace {
@@ -30,9 +28,9 @@ nn::Vit small_vit() {
                  3);
 }
 
-StepInput random_input() {
+Batch random_input() {
   RandomStream stream(5, "images");
-  StepInput input;
+  Batch input;
   input.images = Tensor::empty({kBatch, 1, 8, 8});
   fill_normal(input.images, stream, 0, 1);
   input.labels = Tensor::empty({kBatch}, DType::i64);
@@ -53,22 +51,22 @@ std::vector<std::string> names_of(const std::vector<nn::Parameter>& parameters) 
 TEST_CASE("a loss over the whole batch, in two passes, has the gradients of one in groups") {
   cpu::set_threads(2);
   const nn::Vit model = small_vit();
-  const StepInput input = random_input();
+  const Batch input = random_input();
   const auto& all = model.parameters().all();
-  const Batchwise direct = forward_backward(model, all, input);
+  const GroupStep step{model, all, input, plan_groups(model, input)};
+  const Batchwise direct = learn_classes(step, {});
 
-  const GroupStep step{model, all, plan_groups(model, kBatch, 5), input.seed, input.step};
-  const GroupPass logits_of = [&](std::int64_t g, const nn::Context& context) {
-    return model.logits(step.plan.part_of(input.images, g), context);
-  };
-  const Tensor logits = forward_groups(step, logits_of);
-  REQUIRE(logits.shape() == Shape{kBatch, kClasses});
-  Tape tape;
-  tape.watch(logits);
-  const Tensor loss = cross_entropy(logits, input.labels);
-  const Gradients seeds = tape.backward(loss);
-  CHECK(loss.item<float>() == doctest::Approx(direct.loss).epsilon(1e-6));
-  const std::vector<Tensors> gradients = backward_groups(step, logits_of, seeds[logits]);
+  const Batchwise twice = forward_backward(
+      step,
+      [&](const Batch& part, const nn::Context& context) {
+        return model.logits(part.images, context);
+      },
+      [&](const Tensor& logits) {
+        REQUIRE(logits.shape() == Shape{kBatch, kClasses});
+        return cross_entropy(logits, input.labels);
+      });
+  CHECK(twice.loss == doctest::Approx(direct.loss).epsilon(1e-6));
+  const std::vector<Tensors>& gradients = twice.gradients;
 
   REQUIRE(gradients.size() == direct.gradients.size());
   for (std::size_t w = 0; w < gradients.size(); ++w)
