@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "tensor/cuda/device.h"
+#include "tensor/cuda_device.h"
 #include "tensor/op.h"
 
 namespace hg {

@@ -74,7 +74,7 @@ class Op {
 // stem have it, or none.
 //
 // It is declared in every build, so that what is compiled here doesn't depend on the device: where
-// no .cu file is compiled, tensor/cuda/absent.cpp stands in and throws as Op::cuda does, and tests
+// no .cu file is compiled, tensor/ops/absent.cpp stands in and throws as Op::cuda does, and tests
 // link kernels compiled for an emulated device instead (tests/cuda_emu).
 #define HG_CUDA_KERNEL void cuda(In in, Out out, CudaStream& stream) const override
 

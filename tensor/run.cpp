@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "tensor/cuda/device.h"
+#include "tensor/cuda_device.h"
 #include "tensor/observer.h"
 
 namespace hg {

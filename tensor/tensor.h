@@ -75,9 +75,9 @@ class Tensor {
   Tensor clone() const;          // own storage, contiguous
   Tensor to(DType dtype) const;  // converted copy
   Tensor detach() const;         // same contents, but a new value no tape knows
-  Tensor view(
-      const TensorSpec&) const;  // for run(): the value that spec.alias_of == this describes
-  Tensor hollow() const;         // the spec alone: shape and dtype, contents released
+  // For run(): the output with this spec, whose alias_of names this tensor.
+  Tensor view(const TensorSpec& spec) const;
+  Tensor hollow() const;  // the spec alone: shape and dtype, contents released
 
   const std::shared_ptr<Storage>& storage() const { return storage_; }
 
@@ -101,6 +101,9 @@ using Tensors = CachedVector<Tensor>;
 using TensorSpecs = CachedVector<TensorSpec>;
 
 std::string to_string(const Tensor& t);  // "f32[2,197,64]"
+
+// t itself, or a copy in row-major order if it is a strided view. An op makes it: ops/permute.
+Tensor contiguous(const Tensor& t);
 
 }  // namespace hg
 

@@ -1,7 +1,6 @@
 #include "tensor/transfer.h"
 
 #include "tensor/backend.h"
-#include "tensor/ops/permute.h"
 
 namespace hg {
 

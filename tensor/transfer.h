@@ -1,7 +1,7 @@
 // Moving tensors between devices. Uploads are queued; what comes to the host is waited for.
 #pragma once
 
-#include "tensor/cuda/device.h"
+#include "tensor/cuda_device.h"
 #include "tensor/tensor.h"
 
 namespace hg {

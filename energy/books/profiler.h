@@ -13,7 +13,7 @@
 
 #include "energy/books/attribution.h"
 #include "energy/books/labels.h"
-#include "tensor/cuda/device.h"
+#include "tensor/cuda_device.h"
 #include "tensor/observer.h"
 
 namespace hg::energy {

@@ -6,7 +6,7 @@
 
 #include "nn/attention/gate.h"
 #include "nn/layers/linear.h"
-#include "tensor/pair_support.h"
+#include "tensor/ops/attention/pair_support.h"
 
 namespace hg::nn {
 

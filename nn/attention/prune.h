@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "tensor/pair_support.h"
+#include "tensor/ops/attention/pair_support.h"
 #include "tensor/tensor.h"
 
 namespace hg::nn {

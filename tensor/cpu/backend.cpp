@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "tensor/allocator.h"
-#include "tensor/cuda/device.h"
+#include "tensor/cuda_device.h"
 
 namespace hg {
 namespace {

@@ -4,11 +4,11 @@
 #include <cstring>
 #include <utility>
 
-#include "tensor/cuda/device.h"
 #include "tensor/cuda/event.h"
 #include "tensor/cuda/memory.h"
 #include "tensor/cuda/pinned.h"
 #include "tensor/cuda/stream.h"
+#include "tensor/cuda_device.h"
 
 namespace hg {
 

@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/cuda/device.h"
 #include "tensor/cuda/event.h"
 #include "tensor/cuda/stream.h"
+#include "tensor/cuda_device.h"
 
 namespace hg::cuda {
 namespace {

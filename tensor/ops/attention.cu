@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tensor/cuda/head_tiles.h"
 #include "tensor/ops/attention.h"
+#include "tensor/ops/attention/head_tiles.cuh"
 
 namespace hg::ops {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "tensor/cpu/elementwise.h"
 #include "tensor/cpu/scratch.h"
-#include "tensor/label_pairs.h"
+#include "tensor/ops/label_pairs.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/view.h"
 #include "tensor/run.h"

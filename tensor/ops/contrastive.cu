@@ -26,7 +26,7 @@ Settings settings_of(const ContrastiveOptions& o) {
           f(std::log1p(-o.tau_plus))};
 }
 
-// The pairs of one row (tensor/label_pairs.h).
+// The pairs of one row (tensor/ops/label_pairs.h).
 struct Anchor {
   const std::int64_t* label;
   std::int64_t self;

@@ -5,7 +5,7 @@
 #include "tensor/cuda/columns.h"
 #include "tensor/cuda/elementwise.h"
 #include "tensor/cuda/gemm.h"
-#include "tensor/cuda/supports.h"
+#include "tensor/ops/attention/pair_support.cuh"
 
 namespace hg::ops {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "tensor/cpu/quadratic_call.h"
+#include "tensor/ops/attention/quadratic_call.h"
 #include "tensor/run.h"
 
 namespace hg {

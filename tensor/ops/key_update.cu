@@ -3,9 +3,9 @@
 // the output's gradient.
 #include "tensor/ops/key_update.h"
 
-#include "tensor/cuda/device.h"
-#include "tensor/cuda/quadratic_backward.h"
-#include "tensor/cuda/quadratic_forward.h"
+#include "tensor/cuda_device.h"
+#include "tensor/ops/attention/quadratic_backward.cuh"
+#include "tensor/ops/attention/quadratic_forward.cuh"
 
 namespace hg::ops {
 namespace {

@@ -6,7 +6,8 @@
 // are k0 -> [B, N, H D].
 #pragma once
 
-#include "tensor/ops/quadratic_attention.h"
+#include "tensor/op.h"
+#include "tensor/ops/attention/quadratic_options.h"
 
 namespace hg {
 

@@ -2,7 +2,7 @@
 
 #include "tensor/cpu/reduce.h"
 #include "tensor/cpu/scratch.h"
-#include "tensor/cpu/token_heads.h"
+#include "tensor/ops/attention/token_heads.h"
 #include "tensor/run.h"
 
 namespace hg {

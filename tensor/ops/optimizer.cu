@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "tensor/cuda/device.h"
 #include "tensor/cuda/reduce.h"
+#include "tensor/cuda_device.h"
 #include "tensor/ops/optimizer.h"
 
 namespace hg::ops {

@@ -26,7 +26,5 @@ class Permute final : public OpOf<Permute> {
 }  // namespace ops
 
 Tensor permute(const Tensor& x, const Shape& order);
-// x itself, or a copy in row-major order if x is a strided view.
-Tensor contiguous(const Tensor& x);
 
 }  // namespace hg

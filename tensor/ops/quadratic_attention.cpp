@@ -3,23 +3,10 @@
 #include <bit>
 #include <cmath>
 
-#include "tensor/cpu/quadratic_backward.h"
+#include "tensor/ops/attention/quadratic_backward.h"
 #include "tensor/run.h"
 
 namespace hg {
-
-double QuadraticOptions::variance_of(int component, std::int64_t width) const {
-  const double given = variance[static_cast<std::size_t>(component)];
-  return given > 0 ? given : std::sqrt(static_cast<double>(width));
-}
-
-bool QuadraticOptions::keeps_query_norm(std::int64_t width) const {
-  if (likelihood) return true;
-  for (int r = 1; r < components(); ++r)
-    if (score == Score::rbf && variance_of(r, width) != variance_of(0, width)) return true;
-  return false;
-}
-
 namespace ops {
 namespace {
 

@@ -3,10 +3,10 @@
 // are summed by the block that owns their row, in order.
 #include "tensor/ops/quadratic_attention.h"
 
-#include "tensor/cuda/device.h"
-#include "tensor/cuda/quadratic_backward.h"
-#include "tensor/cuda/quadratic_forward.h"
-#include "tensor/cuda/quadratic_prior.h"
+#include "tensor/cuda_device.h"
+#include "tensor/ops/attention/quadratic_backward.cuh"
+#include "tensor/ops/attention/quadratic_forward.cuh"
+#include "tensor/ops/attention/quadratic_prior.cuh"
 
 namespace hg::ops {
 namespace {
@@ -33,7 +33,7 @@ __device__ float sum_above(const float* z, int m, float bound, F f) {
   return cuda::over_warp(sum, cuda::Plus{});
 }
 
-// As on the CPU (tensor/cpu/sparse_maps.h): Michelot's algorithm, Newton's steps.
+// As on the CPU (tensor/ops/attention/sparse_maps.h): Michelot's algorithm, Newton's steps.
 __device__ float sparsemax_threshold(const float* z, int m, float top) {
   float t = -1, count = 0;  // of z - top
   for (int pass = 0; pass < kMostPasses; ++pass) {

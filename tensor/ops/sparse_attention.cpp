@@ -5,7 +5,7 @@
 
 #include "tensor/cpu/elementwise.h"
 #include "tensor/cpu/scratch.h"
-#include "tensor/cpu/sparse_rows.h"
+#include "tensor/ops/attention/sparse_rows.h"
 #include "tensor/random.h"
 #include "tensor/run.h"
 

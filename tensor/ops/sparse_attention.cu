@@ -7,7 +7,7 @@
 #include "tensor/cuda/elementwise.h"
 #include "tensor/cuda/philox.h"
 #include "tensor/cuda/reduce.h"
-#include "tensor/cuda/supports.h"
+#include "tensor/ops/attention/pair_support.cuh"
 
 namespace hg::ops {
 namespace {

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "tensor/op.h"
-#include "tensor/pair_support.h"
+#include "tensor/ops/attention/pair_support.h"
 
 namespace hg {
 

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "tensor/cpu/elementwise.h"
-#include "tensor/label_pairs.h"
 #include "tensor/ops/gather.h"
+#include "tensor/ops/label_pairs.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/view.h"
 #include "tensor/run.h"

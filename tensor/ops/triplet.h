@@ -1,5 +1,6 @@
-// triplet: mean over anchors (tensor/label_pairs.h) of max(0, margin + d_ip - d_in), with distances
-// d = sqrt(max(2 - 2 s, 1e-12)) of similarities s_ij = z_i . z_j; p is the farthest positive.
+// triplet: mean over anchors (tensor/ops/label_pairs.h) of max(0, margin + d_ip - d_in), with
+// distances d = sqrt(max(2 - 2 s, 1e-12)) of similarities s_ij = z_i . z_j; p is the farthest
+// positive.
 #pragma once
 
 #include "tensor/op.h"

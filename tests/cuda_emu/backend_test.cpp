@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "tensor/backend.h"
-#include "tensor/cuda/device.h"
+#include "tensor/cuda_device.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/view.h"
 #include "tensor/transfer.h"

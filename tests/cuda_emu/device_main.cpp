@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "tensor/cuda/device.h"
+#include "tensor/cuda_device.h"
 
 int main(int argc, char** argv) {
   constexpr int kSkipped = 77;

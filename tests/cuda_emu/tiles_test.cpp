@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tensor/ops/key_update.h"
+#include "tensor/ops/quadratic_attention.h"
 #include "tensor/run.h"
 #include "tensor/transfer.h"
 #include "tests/ops/compare.h"

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "autograd/tape.h"
-#include "tensor/label_pairs.h"
+#include "tensor/ops/label_pairs.h"
 #include "tensor/ops/triplet.h"
 #include "tensor/run.h"
 #include "train/step/flop_counter.h"

@@ -1,11 +1,11 @@
 #include "tensor/tensor.h"
-#include "tensor/cuda/device.h"
+#include "tensor/cuda_device.h"
 
 #include <doctest/doctest.h>
 
 #include <limits>
 
-#include "tensor/cuda/device.h"
+#include "tensor/cuda_device.h"
 #include "tensor/ops/view.h"
 
 using namespace hg;

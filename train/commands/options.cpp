@@ -1,6 +1,6 @@
 #include "tensor/base/usage_error.h"
 #include "tensor/cpu/parallel.h"
-#include "tensor/cuda/device.h"
+#include "tensor/cuda_device.h"
 #include "train/commands/commands.h"
 #include "train/store/model.h"
 

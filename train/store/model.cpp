@@ -5,7 +5,7 @@
 #include "nn/attention/prune.h"
 #include "tensor/base/enum_names.h"
 #include "tensor/base/usage_error.h"
-#include "tensor/cuda/device.h"
+#include "tensor/cuda_device.h"
 #include "tensor/transfer.h"
 #include "train/config/phase_kind.h"
 

@@ -6,7 +6,7 @@
 
 #include "autograd/tape.h"
 #include "tensor/cpu/parallel.h"
-#include "tensor/cuda/device.h"
+#include "tensor/cuda_device.h"
 #include "tensor/ops/cross_entropy.h"
 #include "tensor/transfer.h"
 #include "train/step/class_step.h"

@@ -2,7 +2,7 @@
 // and the weighted sums of values.
 #pragma once
 
-#include "tensor/cuda/quadratic.h"
+#include "tensor/ops/attention/quadratic_call.cuh"
 
 namespace hg::cuda {
 

@@ -1,8 +1,9 @@
-// Which pairs attend (tensor/pair_support.h), for kernels: one support for all images, or one each.
+// Which pairs attend (tensor/ops/attention/pair_support.h), for kernels: one support for all
+// images, or one each.
 #pragma once
 
 #include "tensor/cuda/launch.h"
-#include "tensor/pair_support.h"
+#include "tensor/ops/attention/pair_support.h"
 #include "tensor/transfer.h"
 
 namespace hg::cuda {

@@ -2,8 +2,8 @@
 // up in order what images and tokens leave there.
 #pragma once
 
-#include "tensor/cuda/device.h"
-#include "tensor/cuda/quadratic_backward.h"
+#include "tensor/cuda_device.h"
+#include "tensor/ops/attention/quadratic_backward.cuh"
 
 namespace hg::cuda {
 

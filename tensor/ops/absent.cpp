@@ -1,7 +1,7 @@
 // What stands where CUDA would be in builds without it. Weak: the kernels of an emulated device
 // take the place of these (tests/cuda_emu).
 #include "tensor/base/error.h"
-#include "tensor/cuda/device.h"
+#include "tensor/cuda_device.h"
 #include "tensor/ops/op_headers.inc"  // written by CMake: each stem's header
 
 namespace hg {

@@ -1,4 +1,4 @@
-#include "tensor/pair_support.h"
+#include "tensor/ops/attention/pair_support.h"
 
 #include <algorithm>
 #include <cstring>

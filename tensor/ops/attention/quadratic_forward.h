@@ -2,8 +2,8 @@
 #pragma once
 
 #include "tensor/cpu/drop.h"
-#include "tensor/cpu/quadratic_call.h"
-#include "tensor/cpu/sparse_maps.h"
+#include "tensor/ops/attention/quadratic_call.h"
+#include "tensor/ops/attention/sparse_maps.h"
 
 namespace hg::cpu {
 

@@ -2,7 +2,7 @@
 // by it, the gradient of a score q.k is u (g - shared) scale, `shared` one number a query.
 #pragma once
 
-#include "tensor/cuda/quadratic.h"
+#include "tensor/ops/attention/quadratic_call.cuh"
 
 namespace hg::cuda {
 

@@ -3,7 +3,7 @@
 // scores are formed again.
 #pragma once
 
-#include "tensor/cpu/quadratic_forward.h"
+#include "tensor/ops/attention/quadratic_forward.h"
 
 namespace hg::cpu {
 

@@ -1,4 +1,4 @@
-#include "tensor/label_pairs.h"
+#include "tensor/ops/label_pairs.h"
 
 #include <algorithm>
 

@@ -1,13 +1,14 @@
 // The operands of one call of quadratic attention on the device, and what a pair of tokens weighs:
-// the same functions for its forward and backward kernels. tensor/cpu/quadratic_call.h is its twin.
+// the same functions for its forward and backward kernels. quadratic_call.h is its twin.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 
-#include "tensor/cuda/head_tiles.h"
 #include "tensor/cuda/philox.h"
-#include "tensor/ops/quadratic_attention.h"
+#include "tensor/op.h"
+#include "tensor/ops/attention/head_tiles.cuh"
+#include "tensor/ops/attention/quadratic_options.h"
 
 namespace hg::cuda {
 

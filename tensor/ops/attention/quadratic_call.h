@@ -4,8 +4,9 @@
 
 #include "tensor/cpu/elementwise.h"
 #include "tensor/cpu/scratch.h"
-#include "tensor/cpu/token_heads.h"
-#include "tensor/ops/quadratic_attention.h"
+#include "tensor/op.h"
+#include "tensor/ops/attention/quadratic_options.h"
+#include "tensor/ops/attention/token_heads.h"
 
 namespace hg::cpu {
 
