@@ -24,6 +24,7 @@ struct Commands {
   CompareOptions compare;
   ExperimentOptions experiment;
   ReportOptions report;
+  ConfigOptions config;
   MetersOptions meters;
   std::function<int()> chosen;
 
@@ -44,6 +45,7 @@ struct Commands {
     add_experiment(*app.add_subcommand(
         "experiment", "Repeated runs of several arms, and what they say about a question"));
     add_report(*app.add_subcommand("report", "A page on a run, or on several side by side"));
+    add_config_command(*app.add_subcommand("config", "Every key of a configuration"));
     add_meters(*app.add_subcommand("meters", "Every energy meter considered, and why it is used"));
   }
 
@@ -120,6 +122,12 @@ struct Commands {
     app.add_option("--out", report.out,
                    "file to write (default: report.html in the run folder; of several runs, here)");
     app.callback([this] { chosen = [this] { return report_command(report); }; });
+  }
+  void add_config_command(CLI::App& app) {
+    app.add_option("CONFIG", config.config, "configuration whose values are shown");
+    add_settings(app, config.settings);
+    add_json(app, config.json);
+    app.callback([this] { chosen = [this] { return config_command(config); }; });
   }
   void add_meters(CLI::App& app) {
     app.add_option("--watch", meters.watch, "also read the meter for so many seconds")

@@ -16,9 +16,12 @@ inline constexpr const char* kConfigHelp =
     "tiny-imagenet, deit-tiny, "
     "paper-table2-4, -8, -12, hugginggreen-224, -cifar10, -fashion-mnist)";
 
-inline void add_model_options(CLI::App& app, ModelOptions& o) {
-  app.add_option("--set", o.settings, "section.key=value on top of the configuration")
+inline void add_settings(CLI::App& app, std::vector<std::string>& settings) {
+  app.add_option("--set", settings, "section.key=value on top of the configuration")
       ->allow_extra_args(false);
+}
+inline void add_model_options(CLI::App& app, ModelOptions& o) {
+  add_settings(app, o.settings);
   app.add_option("--device", o.device, "cpu, cuda or auto");
   app.add_option("--threads", o.threads, "worker threads; 0: every core");
   app.add_option("--seed", o.seed, "seed of every random draw");

@@ -85,6 +85,13 @@ struct ExperimentOptions : ModelOptions {
 };
 int experiment_command(const ExperimentOptions& options);
 
+struct ConfigOptions {
+  std::string config;  // empty: none in particular
+  std::vector<std::string> settings;
+  bool json = false;
+};
+int config_command(const ConfigOptions& options);
+
 struct MetersOptions {
   std::optional<double> watch;  // seconds
   bool json = false;

@@ -42,8 +42,8 @@ using Floats = std::vector<Float>;
 using Strings = std::vector<String>;
 
 // struct RunConfig { ... std::int64_t seed = 1; ... }; and so on
-#define HG_SECTION(Type, section) \
-  struct Type {                   \
+#define HG_SECTION(Type) \
+  struct Type {          \
     bool operator==(const Type&) const = default;
 #define HG_KEY(type, name, initial, check, meaning) type name = initial;
 #define HG_ENUM(type, ...) enum class type { __VA_ARGS__ };

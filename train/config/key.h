@@ -45,14 +45,9 @@ bool is_option_of(const Check& check, std::string_view variant);
 
 template <class Section>
 const std::vector<Key<Section>>& keys_of();
-template <class Section>
-std::string_view name_of();  // "train"
-
-#define HG_SECTION(Type, section)                                    \
-  template <>                                                        \
-  const std::vector<Key<sections::Type>>& keys_of<sections::Type>(); \
-  template <>                                                        \
-  std::string_view name_of<sections::Type>();
+#define HG_SECTION(Type) \
+  template <>            \
+  const std::vector<Key<sections::Type>>& keys_of<sections::Type>();
 #define HG_KEY(type, name, initial, check, meaning)
 #define HG_END
 #include "train/config/keys.inc"
@@ -68,17 +63,33 @@ void check_value(const Check& check, const std::vector<T>& values, const std::st
   for (const T& value : values) check_value(check, value, who);
 }
 
-// Calls f(section) for each section of the configuration but the phases.
+// Calls f(name, section) for each section of the configuration but the phases.
 template <class Config, class F>
 void for_each_section(Config& config, F&& f) {
-  f(config.run);
-  f(config.device);
-  f(config.data);
-  f(config.model);
-  f(config.attention);
-  f(config.select);
-  f(config.loss);
-  f(config.train);
+  f("run", config.run);
+  f("device", config.device);
+  f("data", config.data);
+  f("model", config.model);
+  f("attention", config.attention);
+  f("select", config.select);
+  f("loss", config.loss);
+  f("train", config.train);
+}
+
+// The keys of a phase that are not those of [data] or [train].
+inline sections::PhaseOptions& options_of(PhaseConfig& phase) { return phase; }
+inline const sections::PhaseOptions& options_of(const PhaseConfig& phase) { return phase; }
+
+// The same with the sections of each phase after them: "phase.0", "phase.0.data", "phase.0.train".
+template <class Config, class F>
+void for_each_section_and_phase(Config& config, F&& f) {
+  for_each_section(config, f);
+  for (std::size_t i = 0; i < config.phases.size(); ++i) {
+    const std::string phase = "phase." + std::to_string(i);
+    f(phase, options_of(config.phases[i]));
+    f(phase + ".data", config.phases[i].data);
+    f(phase + ".train", config.phases[i].train);
+  }
 }
 
 // A supervised phase on the configuration's data and training settings.
@@ -91,6 +102,8 @@ inline PhaseConfig phase_of(const Config& config) {
 
 // As a quoted TOML string.
 std::string toml_string(std::string_view text);
+// As the right-hand side of TOML's key = value.
+std::string toml_value(const Value& value);
 
 // The known key that someone who wrote `name` is likely to have meant: a wrong section costs as
 // much as one wrong letter.

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "data/open.h"
 #include "tensor/base/enum_names.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
@@ -17,9 +18,11 @@ Check range(double low, double high) { return {.low = low, .high = high}; }
 Check below_one() { return {.low = 0, .high = 1, .high_open = true}; }
 Check share_or_none() { return {.low = 0, .high = 1}; }
 Check share() { return {.low = 0, .high = 1, .low_open = true}; }
-Check choice(std::string_view names) {
-  const auto all = words(names);
-  return {.choices = {all.begin(), all.end()}};
+Check attention_name() { return {.choices = nn::attention_names()}; }
+Check dataset_name() {
+  Check check;
+  for (const DatasetFacts& facts : known_datasets()) check.choices.emplace_back(facts.name);
+  return check;
 }
 Check kind_name() {
   Check check;
@@ -111,11 +114,7 @@ auto make_key(std::string_view name, Check check, std::string_view meaning) {
 
 }  // namespace
 
-#define HG_SECTION(Type, section)                                     \
-  template <>                                                         \
-  std::string_view name_of<sections::Type>() {                        \
-    return #section;                                                  \
-  }                                                                   \
+#define HG_SECTION(Type)                                              \
   template <>                                                         \
   const std::vector<Key<sections::Type>>& keys_of<sections::Type>() { \
     using Section = sections::Type;                                   \
@@ -137,22 +136,17 @@ std::string phase_part(std::string_view name) {
   return std::string(name.substr(0, name.find('.', phase.size())));
 }
 
-template <class Section>
-void add_key_names(const std::string& prefix, std::vector<std::string>& names) {
-  for (const auto& key : keys_of<Section>())
-    names.push_back(fmt::format("{}.{}", prefix, key.name));
-}
-
-// Every key by its full name.
+// Every key by its full name, of a phase with this prefix.
 std::vector<std::string> all_key_names(const std::string& phase) {
+  constexpr std::string_view kFirst = "phase.0";
+  Config config;
+  config.phases.push_back(phase_of(config));
   std::vector<std::string> names;
-  const Config config;
-  for_each_section(config, [&]<class Section>(const Section&) {
-    add_key_names<Section>(std::string(name_of<Section>()), names);
+  for_each_section_and_phase(config, [&]<class Section>(std::string prefix, const Section&) {
+    if (prefix.starts_with(kFirst)) prefix.replace(0, kFirst.size(), phase);
+    for (const auto& key : keys_of<Section>())
+      names.push_back(fmt::format("{}.{}", prefix, key.name));
   });
-  add_key_names<sections::PhaseOptions>(phase, names);
-  add_key_names<DataConfig>(phase + ".data", names);
-  add_key_names<TrainConfig>(phase + ".train", names);
   return names;
 }
 

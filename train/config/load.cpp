@@ -40,8 +40,6 @@ class Reader {
   Origins origins_;
 };
 
-sections::PhaseOptions& options_of(PhaseConfig& phase) { return phase; }
-
 bool is_of_phase(const std::string& key) { return key == "phase" || key.starts_with("phase."); }
 
 std::string trimmed(const std::string& text) {
@@ -93,16 +91,16 @@ void Reader::read_sections(const toml::table& file) {
   for (const auto& [name, node] : file) {
     if (name == "phase") continue;
     bool known = false;
-    for_each_section(config_, [&, &name = name, &node = node]<class Section>(Section& section) {
-      if (name_of<Section>() != name.str()) return;
-      known = true;
-      read_section(node, std::string(name.str()), section);
-    });
-    if (known) continue;
-    if (!node.is_table()) unknown_key(origin_of(node), std::string(name.str()));
     std::vector<std::string> sections = {"phase"};
     for_each_section(config_,
-                     [&]<class Section>(Section&) { sections.emplace_back(name_of<Section>()); });
+                     [&, &name = name, &node = node](const char* known_name, auto& section) {
+                       sections.emplace_back(known_name);
+                       if (name != known_name) return;
+                       known = true;
+                       read_section(node, known_name, section);
+                     });
+    if (known) continue;
+    if (!node.is_table()) unknown_key(origin_of(node), std::string(name.str()));
     usage_fail(origin_of(node), "{}: unknown section; did you mean [{}]?", printable(name.str()),
                nearest(name.str(), sections));
   }
@@ -139,22 +137,11 @@ void Reader::read_phases(const toml::table& file) {
 void Reader::apply(const std::string& key, const Setting& setting) {
   const std::size_t dot = std::min(key.rfind('.'), key.size());
   const std::string prefix = key.substr(0, dot), name = key.substr(std::min(dot + 1, key.size()));
-  bool known = false;
-  const auto try_section = [&]<class Section>(const std::string& its_prefix, Section& section) {
+  bool known = false, phase_exists = false;
+  for_each_section_and_phase(config_, [&](const std::string& its_prefix, auto& section) {
+    phase_exists |= is_of_phase(its_prefix) && key.starts_with(its_prefix + ".");
     if (prefix == its_prefix) known = read_key(setting, "--set", prefix, name, section);
-  };
-  if (!is_of_phase(key))
-    for_each_section(config_, [&]<class Section>(Section& section) {
-      try_section(std::string(name_of<Section>()), section);
-    });
-  bool phase_exists = false;
-  for (std::size_t i = 0; i < config_.phases.size(); ++i) {
-    const std::string phase = fmt::format("phase.{}", i);
-    phase_exists |= key.starts_with(phase + ".");
-    try_section(phase, options_of(config_.phases[i]));
-    try_section(phase + ".data", config_.phases[i].data);
-    try_section(phase + ".train", config_.phases[i].train);
-  }
+  });
   usage_require(!is_of_phase(key) || phase_exists, "--set",
                 "{}: expected phase.N.key, where N is 0 to {}", printable(key),
                 config_.phases.size() - 1);

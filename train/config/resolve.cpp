@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "data/open.h"
 #include "tensor/base/enum_names.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
@@ -14,20 +15,12 @@ namespace {
 // More than any machine holds; beyond it, products of extents are close to overflow.
 constexpr double kMostParameters = 1e11, kMostTokens = 1e6;
 
-// What a model without these keys takes from its data set; 0 where the set does not say.
-struct DataFacts {
-  std::string_view name;
-  std::int64_t channels, size, classes;
-};
-constexpr DataFacts kDataFacts[] = {
-    {"fashion-mnist", 1, 28, 10}, {"mnist", 1, 28, 10},          {"cifar10", 3, 32, 10},
-    {"cifar100", 3, 32, 100},     {"tiny-imagenet", 3, 64, 200}, {"folder", 3, 0, 0},
-    {"shapes", 3, 32, 10},
-};
-
+// What the model does not say, the name of the data set may.
 void take_from_data(Config& c, const Origins& origins) {
-  const auto facts = std::find_if(std::begin(kDataFacts), std::end(kDataFacts),
-                                  [&](const DataFacts& f) { return f.name == c.data.name; });
+  const std::vector<DatasetFacts> sets = known_datasets();
+  const auto facts = std::find_if(sets.begin(), sets.end(), [&](const DatasetFacts& known) {
+    return known.name == c.data.name;
+  });
   const auto fill = [&](std::int64_t& value, std::int64_t fact, const char* key) {
     if (origins.given(key)) return;
     usage_require(fact > 0, origins.who(key), "missing: data.name = \"{}\" does not tell it",
@@ -37,13 +30,6 @@ void take_from_data(Config& c, const Origins& origins) {
   fill(c.model.in_channels, facts->channels, "model.in_channels");
   fill(c.model.img_size, facts->size, "model.img_size");
   fill(c.model.num_classes, facts->classes, "model.num_classes");
-}
-
-void check_data(const Config& c, const DataConfig& data, const Origins& origins) {
-  if (data.name == "shapes")
-    usage_require(c.model.num_classes >= 2 && c.model.num_classes <= 10,
-                  origins.who("model.num_classes"),
-                  "expected 2 to 10 with data.name = \"shapes\", got {}", c.model.num_classes);
 }
 
 void resolve_model(ModelConfig& m, const Origins& origins) {
@@ -132,7 +118,6 @@ void check_phase(Config& c, std::size_t index, const Origins& origins) {
   PhaseConfig& phase = c.phases[index];
   const std::string prefix = fmt::format("phase.{}", index);
   check_options<sections::PhaseOptions>(prefix, "kind", phase.kind, origins);
-  check_data(c, phase.data, origins);
   if (const auto resolve_kind = kind_of(phase).resolve) resolve_kind(c, index, origins);
 }
 

@@ -76,7 +76,7 @@ TEST_CASE("settings that cannot hold are refused in one line naming the key") {
   check_no_run(set({"train.learning_rate=1e30"}), {"train.learning_rate"});
   check_no_run(set({"train.learning_rate=nan"}), {"train.learning_rate"});
   check_no_run(set({"train.batch_size=0"}), {"train.batch_size"});
-  check_no_run(set({"model.num_classes=11"}), {"11"});  // shapes has up to 10
+  check_no_run(set({"model.num_classes=11"}), {"model.num_classes", "2 to 10"});  // of shapes
 }
 
 TEST_CASE("a config file that is damaged is named with its line") {

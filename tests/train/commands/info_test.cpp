@@ -222,3 +222,19 @@ TEST_CASE("info and bench need no data set") {
     CHECK(bench[key].get<double>() > 0);
   }
 }
+
+TEST_CASE("without data, a model may have more classes than its data set") {
+  const Arguments settings =
+      tiny_model() + set({"model.num_classes=1000", "train.batch_size=4"});  // shapes has up to 10
+  const Arguments steps{"--steps", "1"};
+  const auto runs = [](const Outcome& done) {
+    INFO(done.err);
+    CHECK(done.code == 0);
+  };
+  runs(hgtrain(Arguments{"info", "shapes"} + settings));
+  runs(hgtrain(Arguments{"bench", "shapes"} + settings + steps));
+  runs(hgtrain(Arguments{"compare", "shapes", "--attention", "softmax"} + settings + steps));
+  check_refused(hgtrain(Arguments{"compare", "shapes", "--attention", "softmax", "--train"} +
+                        settings + steps),
+                2, {"model.num_classes", "2 to 10"});
+}
