@@ -2,6 +2,7 @@
 #include "tools/hgprof/commands.h"
 #include "train/commands/cli.h"
 #include "train/config/variants.h"
+#include "train/version.h"
 
 namespace {
 
@@ -83,6 +84,7 @@ struct Commands {
 
 int run(int argc, char** argv) {
   CLI::App app("Says where the joules of training go, by layer, op and phase.", "hgprof");
+  app.set_version_flag("--version", version_of("hgprof"));
   app.require_subcommand(0, 1);
   Commands commands;
   commands.add_to(app);

@@ -4,6 +4,7 @@
 #include "tensor/base/usage_error.h"
 #include "train/commands/cli.h"
 #include "train/config/variants.h"
+#include "train/version.h"
 
 namespace {
 
@@ -148,6 +149,7 @@ void require_known_command(const CLI::App& app, int argc, char** argv) {
 
 int run(int argc, char** argv) {
   CLI::App app("Trains, evaluates and exchanges Vision Transformers.", "hgtrain");
+  app.set_version_flag("--version", version_of("hgtrain"));
   app.require_subcommand(1);
   Commands commands;
   commands.add_to(app);
