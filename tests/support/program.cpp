@@ -113,6 +113,11 @@ class Launch {
   const std::vector<char*> argv_ = pointers_to(arguments_), envp_ = pointers_to(environment_);
 };
 
+std::vector<CsvRow> metrics_of(const std::string& run) {
+  const std::string path = run + "/metrics.csv";
+  return parse_csv(contents_of(path), path);
+}
+
 }  // namespace
 
 std::string hgtrain_path() { return HG_TRAIN_PROGRAM; }
@@ -258,9 +263,20 @@ void check_refused(const Outcome& outcome, int code, const std::vector<std::stri
   }
 }
 
+Json summary_of(const std::string& run) { return Json::parse(contents_of(run + "/summary.json")); }
+
+std::vector<std::string> column_of(const std::string& run, const std::string& name) {
+  const std::vector<CsvRow> rows = metrics_of(run);
+  REQUIRE(!rows.empty());
+  const auto at = std::find(rows[0].begin(), rows[0].end(), name) - rows[0].begin();
+  std::vector<std::string> values;
+  for (std::size_t r = 1; r < rows.size(); ++r)
+    values.push_back(rows[r].at(static_cast<std::size_t>(at)));
+  return values;
+}
+
 std::vector<std::vector<std::string>> timeless_metrics(const std::string& run) {
-  const std::string path = run + "/metrics.csv";
-  std::vector<CsvRow> rows = parse_csv(contents_of(path), path);
+  std::vector<CsvRow> rows = metrics_of(run);
   REQUIRE(!rows.empty());
   const CsvRow header = rows[0];
   for (CsvRow& row : rows) {

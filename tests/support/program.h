@@ -89,6 +89,10 @@ void check_refused(const Outcome& outcome, int code, const std::vector<std::stri
 std::uint64_t flops_of(const std::string& run, const std::string& phase, const std::string& layer,
                        const std::string& op = "");
 
+Json summary_of(const std::string& run);
+// Of metrics.csv, one value an epoch.
+std::vector<std::string> column_of(const std::string& run, const std::string& name);
+
 // metrics.csv without the columns that hold times and energies.
 std::vector<std::vector<std::string>> timeless_metrics(const std::string& run);
 

@@ -26,7 +26,7 @@ LedgerRow row(const std::string& op, std::int64_t uj) {
   return r;
 }
 
-std::string refusal(const std::string& text) {
+std::string ledger_refusal(const std::string& text) {
   return message_of<Error>([&] { parse_ledger_csv(text, "ledger.csv"); });
 }
 
@@ -43,17 +43,17 @@ TEST_CASE("ledger.csv has the columns users rely on and reads back") {
 
 TEST_CASE("a damaged ledger.csv is refused in one line") {
   const std::string good = ledger_csv({row("qkv", 1000)});
-  CHECK(refusal("a,b\n").find("expected the columns phase,layer") != std::string::npos);
-  CHECK(refusal(good.substr(0, good.size() - 1)) ==
+  CHECK(ledger_refusal("a,b\n").find("expected the columns phase,layer") != std::string::npos);
+  CHECK(ledger_refusal(good.substr(0, good.size() - 1)) ==
         "ledger.csv: line 2 has no end: the file is cut short");
-  CHECK(refusal(good + "1,2,3\n") == "ledger.csv: line 3: expected 12 fields, got 3");
-  CHECK(refusal(ledger_csv({})) == "ledger.csv: holds no rows of a ledger");
+  CHECK(ledger_refusal(good + "1,2,3\n") == "ledger.csv: line 3: expected 12 fields, got 3");
+  CHECK(ledger_refusal(ledger_csv({})) == "ledger.csv: holds no rows of a ledger");
   std::string wrong = good;
   wrong.replace(wrong.find("1000"), 4, "1e3x");
-  CHECK(refusal(wrong) == "ledger.csv: line 2: \"1e3x\" in column 8, expected a number");
+  CHECK(ledger_refusal(wrong) == "ledger.csv: line 2: \"1e3x\" in column 8, expected a number");
   wrong = good;
   wrong.replace(wrong.find("apportioned"), 11, "guessed");
-  CHECK(refusal(wrong) == "ledger.csv: line 2: \"guessed\" in column 10, expected a kind");
+  CHECK(ledger_refusal(wrong) == "ledger.csv: line 2: \"guessed\" in column 10, expected a kind");
 }
 
 TEST_CASE("a ledger whose rows don't sum to the meter is refused") {

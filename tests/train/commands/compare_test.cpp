@@ -97,7 +97,7 @@ TEST_CASE("trained variants are the runs that train makes, each in its folder") 
   const Json& trained = result["variants"][1];
   CHECK(files_in(folder / "runs") == std::vector<std::string>{"mgk_heads=1", "softmax"});
   const std::string run = trained["train"]["folder"];
-  const Json summary = Json::parse(contents_of(run + "/summary.json"));
+  const Json summary = summary_of(run);
   CHECK(trained["micro_f1"] == summary["micro_f1"]);
   CHECK(trained["macro_f1"] == summary["macro_f1"]);
   CHECK(trained["train"]["energy_j"] == summary["energy_j"]);

@@ -34,7 +34,7 @@ Json results_of(const std::string& out) { return Json::parse(contents_of(out + "
 
 bool finished(const std::string& run) {
   if (!exists(run + "/summary.json")) return false;
-  return Json::parse(contents_of(run + "/summary.json"))["status"] == "finished";
+  return summary_of(run)["status"] == "finished";
 }
 
 // Runs until `run` is finished and a later one is under way, then sends the signal.
@@ -93,8 +93,7 @@ TEST_CASE("an experiment leaves every run's folder, results and a page; again it
   CHECK(results["status"] == "finished");
   REQUIRE(results["runs"].size() == 6);
   for (const Json& run : results["runs"]) {
-    const Json summary =
-        Json::parse(contents_of(out + "/" + run["folder"].get<std::string>() + "/summary.json"));
+    const Json summary = summary_of(out + "/" + run["folder"].get<std::string>());
     for (const char* key : {"energy_j", "energy_kind", "micro_f1", "macro_f1", "seconds", "images"})
       CHECK(run[key] == summary[key]);
     CHECK(run["epochs"] == 3);

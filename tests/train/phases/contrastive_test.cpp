@@ -110,8 +110,7 @@ TEST_CASE("every contrastive loss trains, on the batches it is made for") {
       for (const std::size_t index : {kTrainLoss, kTestLoss})
         for (const double value : column(run, index)) CHECK(value > 0);
       const int views_of_image = views == "two_view" ? 2 : 1;
-      CHECK(Json::parse(contents_of(run + "/summary.json"))["images"] ==
-            2 * kImages * views_of_image);
+      CHECK(summary_of(run)["images"] == 2 * kImages * views_of_image);
     }
 }
 
@@ -205,7 +204,7 @@ TEST_CASE("pretraining, contrastive training and fine-tuning hand on what the ne
   CHECK(rows[kEpochs].at(0) == "pretrain");
   CHECK(rows[2 * kEpochs].at(0) == "contrastive");
   CHECK(rows[3 * kEpochs].at(0) == "finetune");
-  CHECK(Json::parse(contents_of(run + "/summary.json"))["accuracy"].is_number());
+  CHECK(summary_of(run)["accuracy"].is_number());
   const Safetensors tuned = model_of(run), left = model_of(before.done("before"));
   CHECK(left.tensors.contains("projector.0.weight"));
   CHECK(!left.tensors.contains("mask_token"));

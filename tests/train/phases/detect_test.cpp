@@ -20,8 +20,6 @@ Arguments train_detector(const std::string& run, const Arguments& more = {}) {
   return tiny_train(run, kDetect + more);
 }
 
-Json summary_of(const std::string& run) { return Json::parse(contents_of(run + "/summary.json")); }
-
 Image ramp_image(int height, int width) {
   Image image;
   image.reshape(3, height, width);

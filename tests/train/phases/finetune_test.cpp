@@ -1,7 +1,6 @@
 // Phases pretrain and finetune, freeze and run.init_from, as users run them.
 #include <doctest/doctest.h>
 
-#include "tensor/base/csv.h"
 #include "tests/support/program.h"
 #include "train/store/safetensors.h"
 
@@ -38,20 +37,9 @@ std::string config(const TempFolder& folder, const std::string& kind) {
   return path;
 }
 
-Outcome train(const std::string& config, const std::string& out, const Arguments& more = {}) {
+Outcome trained(const std::string& config, const std::string& out, const Arguments& more = {}) {
   return hgtrain(Arguments{"train", config, "--out", out, "--threads", "2"} + more);
 }
-
-std::vector<std::string> column(const std::string& run, const std::string& name) {
-  const auto rows = parse_csv(contents_of(run + "/metrics.csv"), run);
-  const auto at =
-      static_cast<std::size_t>(std::find(rows[0].begin(), rows[0].end(), name) - rows[0].begin());
-  std::vector<std::string> values;
-  for (std::size_t i = 1; i < rows.size(); ++i) values.push_back(rows[i].at(at));
-  return values;
-}
-
-Json summary(const std::string& run) { return Json::parse(contents_of(run + "/summary.json")); }
 
 std::vector<float> tensor(const std::string& run, const std::string& name) {
   return read_safetensors(run + "/model.safetensors").tensors.at(name).to_vector<float>();
@@ -62,13 +50,13 @@ std::vector<float> tensor(const std::string& run, const std::string& name) {
 TEST_CASE("pretraining says what predicting 0 would give, and judges no classes") {
   const TempFolder folder;
   const std::string run = folder / "run";
-  const Outcome outcome = train(config(folder, "pretrain"), run);
+  const Outcome outcome = trained(config(folder, "pretrain"), run);
   INFO(outcome.err);
   REQUIRE(outcome.code == 0);
   CHECK(outcome.err.find("predicting 0 0.9") != std::string::npos);
-  CHECK(column(run, "accuracy") == std::vector<std::string>{"", ""});
-  CHECK(std::stod(column(run, "test_loss")[1]) < std::stod(column(run, "test_loss")[0]));
-  CHECK(summary(run)["micro_f1"].is_null());
+  CHECK(column_of(run, "accuracy") == std::vector<std::string>{"", ""});
+  CHECK(std::stod(column_of(run, "test_loss")[1]) < std::stod(column_of(run, "test_loss")[0]));
+  CHECK(summary_of(run)["micro_f1"].is_null());
   const Safetensors model = read_safetensors(run + "/model.safetensors");
   CHECK(model.tensors.at("mask_token").shape() == Shape{1, 1, 16});
   CHECK(model.tensors.at("decoder.weight").shape() == Shape{48, 16});
@@ -86,24 +74,25 @@ TEST_CASE("dropped patches shorten the encoder's sequence, with patch selection 
   const TempFolder folder;
   const std::string file = config(folder, "pretrain");
   const Arguments drop{"--set", "phase.0.mask_mode=drop", "--set", "phase.0.mask_ratio=0.5"};
-  REQUIRE(train(file, folder / "token").code == 0);
-  REQUIRE(train(file, folder / "drop", drop).code == 0);
-  REQUIRE(train(file, folder / "both",
-                drop + Arguments{"--set", "select.heuristic=variance", "--set", "select.top_k=10",
-                                 "--set", "select.prob=1.0", "--set", "select.prob_decay_rate=0.0"})
-              .code == 0);
-  CHECK(column(folder / "token", "tokens_per_image")[0] == "17");
-  CHECK(column(folder / "drop", "tokens_per_image")[0] == "9");
-  CHECK(column(folder / "both", "tokens_per_image")[0] == "6");
+  REQUIRE(trained(file, folder / "token").code == 0);
+  REQUIRE(trained(file, folder / "drop", drop).code == 0);
+  REQUIRE(
+      trained(file, folder / "both",
+              drop + Arguments{"--set", "select.heuristic=variance", "--set", "select.top_k=10",
+                               "--set", "select.prob=1.0", "--set", "select.prob_decay_rate=0.0"})
+          .code == 0);
+  CHECK(column_of(folder / "token", "tokens_per_image")[0] == "17");
+  CHECK(column_of(folder / "drop", "tokens_per_image")[0] == "9");
+  CHECK(column_of(folder / "both", "tokens_per_image")[0] == "6");
   CHECK(tensor(folder / "drop", "mask_token").size() == 8);
 }
 
 TEST_CASE("fine-tuning leaves what is frozen as it was, and stores nothing of its optimizer") {
   const TempFolder folder;
   const std::string before = folder / "before", run = folder / "run";
-  REQUIRE(train(config(folder, "pretrain"), before).code == 0);
+  REQUIRE(trained(config(folder, "pretrain"), before).code == 0);
   const Outcome outcome =
-      train(config(folder, "finetune"), run, {"--set", "run.init_from=" + before});
+      trained(config(folder, "finetune"), run, {"--set", "run.init_from=" + before});
   INFO(outcome.err);
   REQUIRE(outcome.code == 0);
   const auto from = read_safetensors(before + "/model.safetensors").tensors;
@@ -119,7 +108,7 @@ TEST_CASE("fine-tuning leaves what is frozen as it was, and stores nothing of it
     all += value.numel();
     if (is_new) trained += value.numel();
   }
-  CHECK(summary(run)["trained_parameters"] == trained);
+  CHECK(summary_of(run)["trained_parameters"] == trained);
   CHECK(outcome.err.find(fmt::format("{} of {} parameters trained", trained, all)) !=
         std::string::npos);
   CHECK(outcome.err.find(before + "/model.safetensors: has beside, not used: decoder.bias, "
@@ -137,15 +126,15 @@ TEST_CASE("stored features change nothing but the work of later epochs") {
   for (const Arguments& more : {Arguments{}, best}) {
     const std::string a = folder / fmt::format("a{}", more.size()),
                       b = folder / fmt::format("b{}", more.size());
-    REQUIRE(train(file, a, more).code == 0);
-    const Outcome outcome = train(file, b, more + cached);
+    REQUIRE(trained(file, a, more).code == 0);
+    const Outcome outcome = trained(file, b, more + cached);
     INFO(outcome.err);
     REQUIRE(outcome.code == 0);
     CHECK(contents_of(a + "/model.safetensors") == contents_of(b + "/model.safetensors"));
     for (const char* figure : {"train_loss", "test_loss", "micro_f1"})
-      CHECK(column(a, figure) == column(b, figure));
-    CHECK(column(a, "flops")[0] == column(b, "flops")[0]);
-    CHECK(std::stod(column(b, "flops")[1]) < 0.75 * std::stod(column(a, "flops")[1]));
+      CHECK(column_of(a, figure) == column_of(b, figure));
+    CHECK(column_of(a, "flops")[0] == column_of(b, "flops")[0]);
+    CHECK(std::stod(column_of(b, "flops")[1]) < 0.75 * std::stod(column_of(a, "flops")[1]));
   }
 }
 
@@ -153,20 +142,20 @@ TEST_CASE("weights pass from pretraining to fine-tuning within a run as from run
   const TempFolder folder;
   put(folder / "both.toml",
       std::string(kBase) + "[[phase]]\nkind = \"pretrain\"\n[[phase]]\nkind = \"finetune\"\n");
-  REQUIRE(train(folder / "both.toml", folder / "both").code == 0);
-  REQUIRE(train(config(folder, "pretrain"), folder / "first").code == 0);
+  REQUIRE(trained(folder / "both.toml", folder / "both").code == 0);
+  REQUIRE(trained(config(folder, "pretrain"), folder / "first").code == 0);
   for (const char* name : {"blocks.1.attn.qkv.weight", "patch_embed.proj.bias"})
     CHECK(tensor(folder / "both", name) == tensor(folder / "first", name));
   const auto model = read_safetensors(folder / "both/model.safetensors").tensors;
   CHECK(!model.contains("mask_token"));
-  CHECK(column(folder / "both", "accuracy")[1].empty());
-  CHECK(!column(folder / "both", "accuracy")[2].empty());
+  CHECK(column_of(folder / "both", "accuracy")[1].empty());
+  CHECK(!column_of(folder / "both", "accuracy")[2].empty());
 }
 
 TEST_CASE("init_from tells missing tensors, refuses other shapes, and is not needed to resume") {
   const TempFolder folder;
   const std::string file = config(folder, "supervised"), first = folder / "first";
-  REQUIRE(train(file, first).code == 0);
+  REQUIRE(trained(file, first).code == 0);
   Safetensors weights = read_safetensors(first + "/model.safetensors");
   weights.tensors.erase("norm.bias");
   weights.tensors.emplace("extra", Tensor::zeros({2}));
@@ -174,29 +163,30 @@ TEST_CASE("init_from tells missing tensors, refuses other shapes, and is not nee
   write_safetensors(part, {weights.tensors.begin(), weights.tensors.end()});
   const Arguments from{"--set", "run.init_from=" + part};
   const Outcome outcome =
-      train(file, folder / "run", from + Arguments{"--set", "train.learning_rate=0.0"});
+      trained(file, folder / "run", from + Arguments{"--set", "train.learning_rate=0.0"});
   REQUIRE(outcome.code == 0);
   CHECK(outcome.err.find(part + ": does not have: norm.bias\n") != std::string::npos);
   CHECK(outcome.err.find(part + ": has beside, not used: extra\n") != std::string::npos);
   CHECK(tensor(folder / "run", "head.weight") == tensor(first, "head.weight"));
   std::filesystem::remove(part);
-  const Outcome again =
-      train(file, folder / "run", from + Arguments{"--set", "train.learning_rate=0.0", "--resume"});
+  const Outcome again = trained(file, folder / "run",
+                                from + Arguments{"--set", "train.learning_rate=0.0", "--resume"});
   INFO(again.err);
   CHECK(again.code == 0);
-  check_refused(train(file, folder / "none", from), 2, {part});
+  check_refused(trained(file, folder / "none", from), 2, {part});
   CHECK(!exists(folder / "none"));
   const Arguments other{"--set", "run.init_from=" + first, "--set", "model.num_classes=5"};
-  check_refused(train(file, folder / "none", other), 2, {first, "head.weight", "[4,16]", "[5,16]"});
+  check_refused(trained(file, folder / "none", other), 2,
+                {first, "head.weight", "[4,16]", "[5,16]"});
   CHECK(!exists(folder / "none"));
-  CHECK(train(config(folder, "finetune"), folder / "tuned", other).code == 0);
+  CHECK(trained(config(folder, "finetune"), folder / "tuned", other).code == 0);
 }
 
 TEST_CASE("a frozen prefix holds in supervised training, and contradictions are named") {
   const TempFolder folder;
   const std::string file = config(folder, "supervised"), run = folder / "run";
   const Outcome outcome =
-      train(file, run, {"--set", "phase.0.freeze=[\"blocks.1\", \"cls_token\"]"});
+      trained(file, run, {"--set", "phase.0.freeze=[\"blocks.1\", \"cls_token\"]"});
   INFO(outcome.err);
   REQUIRE(outcome.code == 0);
   const auto state = read_safetensors(run + "/state.safetensors").tensors;
@@ -206,7 +196,7 @@ TEST_CASE("a frozen prefix holds in supervised training, and contradictions are 
 
   const auto refused = [&](const std::string& kind, const Arguments& settings,
                            const std::vector<std::string>& parts) {
-    check_refused(train(config(folder, kind), folder / "none", set(settings)), 2, parts);
+    check_refused(trained(config(folder, kind), folder / "none", set(settings)), 2, parts);
   };
   const std::string cache = "phase.0.cache_features=true";
   refused("supervised", {"phase.0.freeze=[\"block\"]"}, {"phase.0.freeze", "\"block\""});

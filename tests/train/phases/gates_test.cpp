@@ -222,7 +222,7 @@ TEST_CASE("a run reports its sparsity term and what it achieved") {
   REQUIRE(rows[0].size() == 17);  // "seconds", blanked here, is the one before them
   CHECK(std::vector<std::string>(rows[0].begin() + 14, rows[0].end()) ==
         std::vector<std::string>{"sparsity", "small_weights", "effective_support"});
-  const Json sparsity = Json::parse(contents_of(folder / "run/summary.json"))["sparsity"];
+  const Json sparsity = summary_of(folder / "run")["sparsity"];
   CHECK(sparsity["kind"] == "entropy");
   CHECK(sparsity["weight"] == 0.5);
   CHECK(sparsity["term"].get<double>() == std::stod(rows.back()[14]));
@@ -231,7 +231,7 @@ TEST_CASE("a run reports its sparsity term and what it achieved") {
   CHECK(sparsity["effective_support"].get<double>() > 3);
   CHECK(sparsity["effective_support"].get<double>() <= 5.001);
   const Outcome plain = hgtrain(tiny_train(folder / "plain", {"--quiet"}));
-  CHECK(Json::parse(contents_of(folder / "plain/summary.json"))["sparsity"].is_null());
+  CHECK(summary_of(folder / "plain")["sparsity"].is_null());
 }
 
 TEST_CASE("forward works on gated weights, with and without a running mean; eval needs it") {

@@ -69,7 +69,7 @@ TEST_CASE("phases run one after the other, each with its own settings") {
   CHECK(metrics[3].starts_with("supervised,3,12,"));
   CHECK(metrics[4].starts_with("supervised,1,3,"));
   CHECK(metrics[5].starts_with("supervised,2,6,"));
-  CHECK(Json::parse(contents_of(run + "/summary.json"))["images"] == 3 * 64 + 2 * 48);
+  CHECK(summary_of(run)["images"] == 3 * 64 + 2 * 48);
   const Safetensors state = read_safetensors(run + "/state.safetensors");
   CHECK(state.metadata.at("phase") == "1");
   CHECK(state.tensors.contains("sgd.momentum.head.bias"));

@@ -47,11 +47,11 @@ learning_rate = 1e-3
 )";
 }
 
-struct Run {
+struct PruneRun {
   TempFolder folder;
   std::string config = folder / "config.toml", run = folder / "run";
 
-  Run(const std::string& attention, const std::string& prune) {
+  PruneRun(const std::string& attention, const std::string& prune) {
     put(config, config_text(attention, prune));
   }
   Arguments train(const std::string& out, const Arguments& more = {}) const {
@@ -71,7 +71,7 @@ constexpr std::int64_t kTokens = 17, kPairs = 2 * 2 * kTokens * kTokens;
 }  // namespace
 
 TEST_CASE("a run trains and prunes and fine-tunes and its files say what is left") {
-  const Run r("fiak", "fraction = 0.7\nmin_per_row = 0");
+  const PruneRun r("fiak", "fraction = 0.7\nmin_per_row = 0");
   const Outcome trained = hgtrain(r.train(r.run));
   INFO(trained.err);
   REQUIRE(trained.code == 0);
@@ -96,8 +96,7 @@ TEST_CASE("a run trains and prunes and fine-tunes and its files say what is left
 
   const Outcome judged = hgtrain({"eval", r.run, "--json"});
   REQUIRE(judged.code == 0);
-  CHECK(Json::parse(judged.out)["accuracy"] ==
-        Json::parse(contents_of(r.run + "/summary.json"))["accuracy"]);
+  CHECK(Json::parse(judged.out)["accuracy"] == summary_of(r.run)["accuracy"]);
 
   const Outcome info = hgtrain(
       {"info", r.run + "/config.toml", "--weights", r.run + "/model.safetensors", "--json"});
@@ -112,7 +111,7 @@ TEST_CASE("a run trains and prunes and fine-tunes and its files say what is left
 }
 
 TEST_CASE("the pruned model before fine-tuning attends where the priors were largest") {
-  const Run r("fiak", "fraction = 0.5\nscope = \"row\"");
+  const PruneRun r("fiak", "fraction = 0.5\nscope = \"row\"");
   std::string text = config_text("fiak", "fraction = 0.5\nscope = \"row\"");
   put(r.config, text.substr(0, text.rfind("[[phase]]")));
   REQUIRE(hgtrain(r.train(r.run)).code == 0);
@@ -147,7 +146,7 @@ TEST_CASE("keys and mixed run too and drop keys for real") {
   for (const auto& [attention, prune, most] :
        {std::tuple{"gmm", "method = \"keys\"\nfraction = 0.3", 12},
         std::tuple{"fiak", "method = \"mixed\"\nfraction = 0.6\nkey_fraction = 0.3", 12}}) {
-    const Run r(attention, prune);
+    const PruneRun r(attention, prune);
     const Outcome trained = hgtrain(r.train(r.run));
     INFO(trained.err);
     REQUIRE(trained.code == 0);
@@ -166,13 +165,13 @@ TEST_CASE("keys and mixed run too and drop keys for real") {
 }
 
 TEST_CASE("stopped at random moments a run that prunes ends with the same bits") {
-  const Run r("fiak", "fraction = 0.6");
+  const PruneRun r("fiak", "fraction = 0.6");
   check_survives_stops(
       [&](const std::string& run, const Arguments& more) { return r.train(run, more); });
 }
 
 TEST_CASE("forward reads pruned checkpoints and refuses masks that do not fit") {
-  const Run r("fiak", "fraction = 0.6");
+  const PruneRun r("fiak", "fraction = 0.6");
   REQUIRE(hgtrain(r.train(r.run)).code == 0);
   const std::string input = r.folder / "in.safetensors", output = r.folder / "out.safetensors";
   const Tensor images = Tensor::empty({2, 3, 16, 16});
@@ -213,11 +212,11 @@ TEST_CASE("a phase that cannot prune is refused before anything runs") {
         std::tuple{"fiak", "method = \"keys\"", "gmm"},
         std::tuple{"fiak", "method = \"mixed\"\nfraction = 0.1\nkey_fraction = 0.5",
                    "key_fraction"}}) {
-    const Run r(attention, prune);
+    const PruneRun r(attention, prune);
     check_refused(hgtrain(r.train(r.run)), 2, {part});
     CHECK(!exists(r.run));
   }
-  const Run twice("fiak", "[[phase]]\nkind = \"prune\"");
+  const PruneRun twice("fiak", "[[phase]]\nkind = \"prune\"");
   check_refused(hgtrain(twice.train(twice.run)), 2, {"phase.2.kind", "second"});
 }
 

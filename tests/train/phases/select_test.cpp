@@ -34,22 +34,11 @@ Arguments filter(const std::string& k, const std::string& prob = "0.5",
   return keeping(k) + set({"select.prob=" + prob}) + more;
 }
 
-void train(const std::string& run, const Arguments& more) {
+void train_selecting(const std::string& run, const Arguments& more) {
   const Outcome done = hgtrain(tiny_train(run, set({"model.patch_size=4"}) + more));
   INFO(done.err);
   REQUIRE(done.code == 0);
 }
-
-std::vector<std::string> column(const std::string& run, const std::string& name) {
-  const auto rows = timeless_metrics(run);
-  const auto at = std::find(rows[0].begin(), rows[0].end(), name) - rows[0].begin();
-  std::vector<std::string> values;
-  for (std::size_t r = 1; r < rows.size(); ++r)
-    values.push_back(rows[r][static_cast<std::size_t>(at)]);
-  return values;
-}
-
-Json summary(const std::string& run) { return Json::parse(contents_of(run + "/summary.json")); }
 
 }  // namespace
 
@@ -125,9 +114,9 @@ TEST_CASE("the paper's configurations are built in with its settings") {
 
 TEST_CASE("keeping every patch trains the unfiltered model bit for bit") {
   const TempFolder folder;
-  train(folder / "plain", {});
-  train(folder / "all", filter("16", "1.0"));
-  train(folder / "fraction", filter("1.0", "1.0"));
+  train_selecting(folder / "plain", {});
+  train_selecting(folder / "all", filter("16", "1.0"));
+  train_selecting(folder / "fraction", filter("1.0", "1.0"));
   const std::string weights = contents_of(folder / "plain/model.safetensors");
   CHECK(contents_of(folder / "all/model.safetensors") == weights);
   CHECK(contents_of(folder / "fraction/model.safetensors") == weights);
@@ -136,18 +125,18 @@ TEST_CASE("keeping every patch trains the unfiltered model bit for bit") {
 
 TEST_CASE("a filter that never acts changes nothing and one that acts shortens sequences") {
   const TempFolder folder;
-  train(folder / "plain", {});
-  train(folder / "never", filter("11", "0.0"));
-  train(folder / "always", filter("11", "1.0", set({"select.prob_decay_rate=0"})));
-  train(folder / "half", filter("11", "0.5"));
-  train(folder / "zero", filter("11", "1.0", set({"select.mode=zero"})));
+  train_selecting(folder / "plain", {});
+  train_selecting(folder / "never", filter("11", "0.0"));
+  train_selecting(folder / "always", filter("11", "1.0", set({"select.prob_decay_rate=0"})));
+  train_selecting(folder / "half", filter("11", "0.5"));
+  train_selecting(folder / "zero", filter("11", "1.0", set({"select.mode=zero"})));
   CHECK(contents_of(folder / "never/model.safetensors") ==
         contents_of(folder / "plain/model.safetensors"));
-  CHECK(column(folder / "plain", "tokens_per_image") == std::vector<std::string>(4, "17"));
-  CHECK(column(folder / "always", "tokens_per_image") == std::vector<std::string>(4, "12"));
-  CHECK(column(folder / "zero", "tokens_per_image") == std::vector<std::string>(4, "17"));
+  CHECK(column_of(folder / "plain", "tokens_per_image") == std::vector<std::string>(4, "17"));
+  CHECK(column_of(folder / "always", "tokens_per_image") == std::vector<std::string>(4, "12"));
+  CHECK(column_of(folder / "zero", "tokens_per_image") == std::vector<std::string>(4, "17"));
   double mean = 0;
-  for (const std::string& tokens : column(folder / "half", "tokens_per_image"))
+  for (const std::string& tokens : column_of(folder / "half", "tokens_per_image"))
     mean += std::stod(tokens) / 4;
   CHECK(mean > 12);
   CHECK(mean < 17);
@@ -155,25 +144,25 @@ TEST_CASE("a filter that never acts changes nothing and one that acts shortens s
         contents_of(folder / "zero/model.safetensors"));
 
   const auto flops = [&](const char* run) {
-    return summary(folder / run)["flops"].get<std::int64_t>();
+    return summary_of(folder / run)["flops"].get<std::int64_t>();
   };
   CHECK(flops("always") < flops("half"));
   CHECK(flops("half") < flops("plain"));
   CHECK(flops("zero") > flops("plain"));  // scoring on top
-  CHECK(summary(folder / "plain")["select"].is_null());
-  CHECK(summary(folder / "always")["select"]["saves"] == true);
-  CHECK(summary(folder / "zero")["select"]["saves"] == false);
-  CHECK(summary(folder / "always")["select"]["unscored_images"] == 0);
+  CHECK(summary_of(folder / "plain")["select"].is_null());
+  CHECK(summary_of(folder / "always")["select"]["saves"] == true);
+  CHECK(summary_of(folder / "zero")["select"]["saves"] == false);
+  CHECK(summary_of(folder / "always")["select"]["unscored_images"] == 0);
 }
 
 TEST_CASE("a run's FLOPs are those of its steps and evaluations and scoring") {
   const TempFolder folder;
   const Arguments common = set({"train.epochs=1", "select.prob_decay_rate=0"});
-  train(folder / "plain", common);
-  train(folder / "always", filter("11", "1.0", common));
-  train(folder / "zero", filter("11", "1.0", common + set({"select.mode=zero"})));
+  train_selecting(folder / "plain", common);
+  train_selecting(folder / "always", filter("11", "1.0", common));
+  train_selecting(folder / "zero", filter("11", "1.0", common + set({"select.mode=zero"})));
   const auto flops = [&](const char* run) {
-    return summary(folder / run)["flops"].get<std::int64_t>();
+    return summary_of(folder / run)["flops"].get<std::int64_t>();
   };
   // 64 images of 16 x 16 in 16 patches: luminance and histogram 6 a pixel, 256 bins a patch
   CHECK(flops("zero") - flops("plain") == 64 * (256 * 6 + 16 * 256));
@@ -190,19 +179,19 @@ TEST_CASE("a run's FLOPs are those of its steps and evaluations and scoring") {
 TEST_CASE("evaluation takes all patches or the best of them where asked") {
   const TempFolder folder;
   const Arguments all = filter("5", "1.0", set({"train.epochs=1"}));
-  train(folder / "all", all);
-  train(folder / "topk", all + set({"select.eval=topk"}));
+  train_selecting(folder / "all", all);
+  train_selecting(folder / "topk", all + set({"select.eval=topk"}));
   CHECK(contents_of(folder / "all/model.safetensors") ==
         contents_of(folder / "topk/model.safetensors"));
-  CHECK(column(folder / "all", "test_loss") != column(folder / "topk", "test_loss"));
+  CHECK(column_of(folder / "all", "test_loss") != column_of(folder / "topk", "test_loss"));
   const auto loss = [](const std::string& run) {
     const Outcome done = hgtrain({"eval", run, "--json"});
     INFO(done.err);
     REQUIRE(done.code == 0);
     return Json::parse(done.out)["loss"].get<double>();
   };
-  CHECK(loss(folder / "topk") == std::stod(column(folder / "topk", "test_loss")[0]));
-  CHECK(loss(folder / "all") == std::stod(column(folder / "all", "test_loss")[0]));
+  CHECK(loss(folder / "topk") == std::stod(column_of(folder / "topk", "test_loss")[0]));
+  CHECK(loss(folder / "all") == std::stod(column_of(folder / "all", "test_loss")[0]));
 }
 
 TEST_CASE("every heuristic and form and decay and way of choosing trains") {
@@ -210,8 +199,8 @@ TEST_CASE("every heuristic and form and decay and way of choosing trains") {
   int runs = 0;
   const auto check = [&](const Arguments& more) {
     const std::string run = folder / std::to_string(runs++);
-    train(run, filter("6", "0.9", set({"train.epochs=1", "data.train_limit=32"}) + more));
-    CHECK(std::stod(column(run, "train_loss")[0]) < 3);
+    train_selecting(run, filter("6", "0.9", set({"train.epochs=1", "data.train_limit=32"}) + more));
+    CHECK(std::stod(column_of(run, "train_loss")[0]) < 3);
   };
   for (const char* heuristic : {"contrast", "variance", "entropy"})
     for (const char* form : {"robust", "paper", "ref"})
@@ -245,7 +234,7 @@ TEST_CASE("settings of the filter that make no sense are refused in one line") {
 
 TEST_CASE("forward keeps the patches it is told to") {
   const TempFolder folder;
-  train(folder / "run", set({"train.epochs=1"}));
+  train_selecting(folder / "run", set({"train.epochs=1"}));
   const Tensor images = Tensor::empty({2, 3, 16, 16});
   for (std::int64_t i = 0; i < images.numel(); ++i)
     images.data<float>()[i] = static_cast<float>(i * 37 % 101) / 50 - 1;
@@ -303,7 +292,7 @@ TEST_CASE("forward keeps the patches it is told to") {
 
 TEST_CASE("predict scores an image as evaluation does") {
   const TempFolder folder;
-  train(folder / "run", filter("5", "1.0", set({"train.epochs=1", "select.eval=topk"})));
+  train_selecting(folder / "run", filter("5", "1.0", set({"train.epochs=1", "select.eval=topk"})));
   std::string bmp("BM", 2);  // 16 x 16, 24 bits, a ramp
   const auto word = [&](std::uint32_t v, int bytes) {
     for (int i = 0; i < bytes; ++i) bmp += static_cast<char>(v >> 8 * i & 255);

@@ -19,10 +19,10 @@ namespace {
 using namespace hg;
 using namespace hg::testing;
 
-const Arguments kLonger{"--set",  "train.epochs=8",     "--set", "data.train_limit=256",
-                        "--set",  "train.batch_size=8", "--set", "model.depth=2",
-                        "--quiet"};
-const Arguments kEndless = kLonger + Arguments{"--set", "train.epochs=100000"};
+const Arguments kLong{"--set",  "train.epochs=8",     "--set", "data.train_limit=256",
+                      "--set",  "train.batch_size=8", "--set", "model.depth=2",
+                      "--quiet"};
+const Arguments kEndless = kLong + Arguments{"--set", "train.epochs=100000"};
 
 using Rows = std::vector<energy::LedgerRow>;
 
@@ -35,8 +35,6 @@ std::int64_t sum_uj(const Rows& rows) {
   for (const auto& row : rows) sum += row.energy_uj;
   return sum;
 }
-
-Json summary_of(const std::string& run) { return Json::parse(contents_of(run + "/summary.json")); }
 
 std::int64_t summary_uj(const std::string& run) {
   return std::llround(summary_of(run)["energy_j"].get<double>() * 1e6);
@@ -191,12 +189,12 @@ TEST_CASE("the ledger is saved whole and more than once a second") {
 TEST_CASE("a budget ends a run which goes on with a larger one to the same bits") {
   const TempFolder folder;
   const std::string whole = folder / "whole", run = folder / "run";
-  REQUIRE(hgtrain(tiny_train(whole, kLonger)).code == 0);
+  REQUIRE(hgtrain(tiny_train(whole, kLong)).code == 0);
   const double all = summary_of(whole)["energy_j"];
   const auto budget = [](double joules) {
     return Arguments{"--set", "run.joule_budget=" + std::to_string(joules)};
   };
-  Arguments loud = kLonger;
+  Arguments loud = kLong;
   loud.pop_back();
   const Outcome stopped = hgtrain(tiny_train(run, loud) + budget(all / 4));
   INFO(stopped.err);
@@ -209,9 +207,9 @@ TEST_CASE("a budget ends a run which goes on with a larger one to the same bits"
   const std::string steps = steps_of(run);
   CHECK(std::stoi(steps) < 8 * 32);
 
-  REQUIRE(hgtrain(tiny_train(run, kLonger) + budget(all / 4) + Arguments{"--resume"}).code == 0);
+  REQUIRE(hgtrain(tiny_train(run, kLong) + budget(all / 4) + Arguments{"--resume"}).code == 0);
   CHECK(steps_of(run) == steps);  // not one step more
-  REQUIRE(hgtrain(tiny_train(run, kLonger) + budget(1e6) + Arguments{"--resume"}).code == 0);
+  REQUIRE(hgtrain(tiny_train(run, kLong) + budget(1e6) + Arguments{"--resume"}).code == 0);
   CHECK(summary_of(run)["status"] == "finished");
   CHECK(contents_of(run + "/model.safetensors") == contents_of(whole + "/model.safetensors"));
   CHECK(contents_of(run + "/config.toml").find("joule_budget = 1000000.0") != std::string::npos);

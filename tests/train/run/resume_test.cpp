@@ -61,7 +61,7 @@ TEST_CASE("an interrupted run says so and goes on in the middle of its epoch") {
     for (const int epochs : {0, 2}) {
       const std::string run = folder / fmt::format("run{}_{}", signal, epochs);
       stop_after(epochs, signal, run);
-      const Json summary = Json::parse(contents_of(run + "/summary.json"));
+      const Json summary = summary_of(run);
       CHECK(summary["status"] == "interrupted");
       CHECK(summary["accuracy"].is_null() == (rows_of(run) == 0));
       const Safetensors state = read_safetensors(run + "/state.safetensors");

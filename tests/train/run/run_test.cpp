@@ -13,8 +13,6 @@ const std::vector<std::string> kRunFiles{"config.toml",       "emissions.csv",  
                                          "metrics.csv",       "model.safetensors", "report.html",
                                          "state.safetensors", "summary.json"};
 
-Json summary_of(const std::string& run) { return Json::parse(contents_of(run + "/summary.json")); }
-
 // 24-bit BMP of one colour, a square of another in it.
 std::string bmp(int side) {
   const auto le32 = [](std::uint32_t v) {

@@ -13,7 +13,7 @@ namespace {
 
 using namespace hg;
 
-constexpr std::int64_t kBatch = 7, kClasses = 5;
+constexpr std::int64_t kBatch = 7, kLogits = 5;
 
 nn::Vit small_vit() {
   return nn::Vit({.channels = 1,
@@ -23,7 +23,7 @@ nn::Vit small_vit() {
                   .depth = 2,
                   .heads = 2,
                   .dim_head = 4,
-                  .classes = kClasses,
+                  .classes = kLogits,
                   .dropout = 0.2},
                  3);
 }
@@ -34,7 +34,7 @@ Batch random_input() {
   input.images = Tensor::empty({kBatch, 1, 8, 8});
   fill_normal(input.images, stream, 0, 1);
   input.labels = Tensor::empty({kBatch}, DType::i64);
-  for (std::int64_t i = 0; i < kBatch; ++i) input.labels.data<std::int64_t>()[i] = i % kClasses;
+  for (std::int64_t i = 0; i < kBatch; ++i) input.labels.data<std::int64_t>()[i] = i % kLogits;
   input.seed = 9;
   input.step = 4;
   return input;
@@ -62,7 +62,7 @@ TEST_CASE("a loss over the whole batch, in two passes, has the gradients of one 
         return model.logits(part.images, context);
       },
       [&](const Tensor& logits) {
-        REQUIRE(logits.shape() == Shape{kBatch, kClasses});
+        REQUIRE(logits.shape() == Shape{kBatch, kLogits});
         return cross_entropy(logits, input.labels);
       });
   CHECK(twice.loss == doctest::Approx(direct.loss).epsilon(1e-6));
