@@ -151,7 +151,8 @@ void print_text(const std::vector<KeyRow>& rows) {
     print_row(row);
   }
   fmt::print(
-      "\nPhases are tables [[phase]], numbered from 0. [phase.data] and [phase.train] below one have\n"
+      "\nPhases are tables [[phase]], numbered from 0. [phase.data] and [phase.train] below one "
+      "have\n"
       "the keys of [data] and [train], for that phase alone (--set phase.0.train.epochs=3).\n");
 }
 
