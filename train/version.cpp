@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "tensor/cuda/device.h"
+#include "tensor/cuda_device.h"
 
 namespace hg {
 namespace {
