@@ -68,15 +68,24 @@ class Op {
   // Why grad() can't be called; empty for a differentiable op.
   virtual std::string_view not_differentiable() const { return {}; }
   virtual std::shared_ptr<const Op> clone() const = 0;
+
+ protected:
+  using S = SampleInput;  // for samples()
 };
 
-// Stands in the class of an op with a .cu and declares the kernel defined there; all classes of a
-// stem have it, or none.
+// What every op class of tensor/ops declares: HG_DECLARE_OP("softmax"). All but cuda() are defined
+// in the stem's .cpp file, cuda() in its .cu file. A differentiable op declares grad() beside it.
 //
-// It is declared in every build, so that what is compiled here doesn't depend on the device: where
-// no .cu file is compiled, tensor/ops/absent.cpp stands in and throws as Op::cuda does, and tests
-// link kernels compiled for an emulated device instead (tests/cuda_emu).
-#define HG_CUDA_KERNEL void cuda(In in, Out out, CudaStream& stream) const override
+// cuda() is declared in every build, so that what is compiled here doesn't depend on the device:
+// where no .cu file is compiled, tensor/ops/absent.cpp stands in and throws as Op::cuda does, and
+// tests link kernels compiled for an emulated device instead (tests/cuda_emu).
+#define HG_DECLARE_OP(op_name)                                  \
+  std::string_view name() const override { return op_name; }    \
+  TensorSpecs infer(In in) const override;                      \
+  CostParts cost(In in, In out) const override;                 \
+  void cpu(In in, Out out) const override;                      \
+  void cuda(In in, Out out, CudaStream& stream) const override; \
+  static Samples samples()
 
 // Base of every concrete op: class Softmax final : public OpOf<Softmax>.
 template <class Derived>
@@ -98,8 +107,14 @@ class NonDifferentiable : public OpOf<Derived> {
   }
 };
 
-inline constexpr std::string_view kNoSecondDerivative =
-    "it is itself a gradient, and second derivatives are not provided";
+// Base of an op that computes the gradient of another: class SoftmaxBackward final : public
+// GradientOp<SoftmaxBackward>.
+template <class Derived>
+class GradientOp : public NonDifferentiable<Derived> {
+ public:
+  static constexpr std::string_view kNotDifferentiable =
+      "it is itself a gradient, and second derivatives are not provided";
+};
 
 // Bytes of whole tensors, for Op::cost.
 std::uint64_t bytes_of(In tensors);
@@ -112,7 +127,9 @@ inline Cost elementwise_cost(In in, In out, std::uint64_t flops) {
 
 // Checks for Op::infer; each throws Error with the op's name and the offending shapes.
 void expect_inputs(const Op& op, In in, std::size_t count);
-void expect_float(const Op& op, In in);  // all f32 or all f64
+// All f32 or all f64, but i64 where `integers` says so; expect_floats(): so many of them.
+void expect_float(const Op& op, In in, Indices integers = {});
+void expect_floats(const Op& op, In in, std::size_t count, Indices integers = {});
 void expect_dtype(const Op& op, In in, int i, DType dtype);
 void expect_shape(const Op& op, In in, int i, const Shape& expected);
 void expect_rank(const Op& op, In in, int i, int rank);

@@ -5,23 +5,19 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tensor/cost.h"
 #include "tensor/tensor.h"
 
+// Each op class has its own, in namespace hg::ops:
+//   template <class T> void reference(const Softmax& op, RefIn<T> in, RefOut<T> out);
 namespace hg {
-
-// Specialised once per op class:
-//   template <> struct Reference<ops::Softmax> {
-//     template <class T> static void run(const ops::Softmax& op, RefIn<T> in, RefOut<T> out);
-//   };
-template <class OpType>
-struct Reference;
-
 namespace ref {
 
 // Where Counted books its operations: the cost by part, as Op::cost states it.
@@ -46,15 +42,22 @@ inline void part(const char* name) {
 // While alive nothing is counted: work done once per row or call (see the convention in cost.h).
 class PerRow {
  public:
-  PerRow() {
-    if (tally) tally->paused = true;
-  }
+  PerRow() : paused_(tally && std::exchange(tally->paused, true)) {}
   ~PerRow() {
-    if (tally) tally->paused = false;
+    if (tally) tally->paused = paused_;
   }
   PerRow(const PerRow&) = delete;
   PerRow& operator=(const PerRow&) = delete;
+
+ private:
+  bool paused_;  // before
 };
+// The result of f(), which is not counted.
+template <class F>
+auto once(F f) {
+  const PerRow uncounted;
+  return f();
+}
 
 struct Counted {
   double v = 0;
@@ -99,6 +102,21 @@ inline double abs(double a) { return std::abs(a); }
 inline double max(double a, double b) { return a < b ? b : a; }
 inline double min(double a, double b) { return b < a ? b : a; }
 inline void mac(double& acc, double a, double b) { acc += a * b; }
+
+template <class T>
+T mean(const T& sum, std::int64_t n) {
+  return once([&] { return sum / T(static_cast<double>(n)); });
+}
+// x_j becomes exp(x_j) / sum_k exp(x_k); returns the logarithm of that sum.
+template <class T>
+T softmax(std::vector<T>& x) {
+  T top(-std::numeric_limits<double>::infinity()), sum(0);
+  for (const T& v : x) top = max(top, v);
+  for (T& v : x) v = exp(v - top);
+  for (const T& v : x) sum += v;
+  for (T& v : x) v = v / sum;
+  return once([&] { return top + log(sum); });
+}
 
 }  // namespace ref
 

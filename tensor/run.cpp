@@ -22,7 +22,7 @@ void check_inputs(const Op& op, In in) {
 }
 
 Tensor make_output(In in, const TensorSpec& spec) {
-  if (spec.alias_of >= 0) return in[static_cast<std::size_t>(spec.alias_of)].view(spec);
+  if (spec.alias_of >= 0) return in[spec.alias_of].view(spec);
   return dry ? Tensor::hollow_of(spec) : Tensor::empty(spec.shape, spec.dtype, spec.device);
 }
 

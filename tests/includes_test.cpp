@@ -170,12 +170,12 @@ std::vector<std::string> op_list_faults(const Sources& sources) {
       if (!sources.count(path + end)) faults.push_back("missing " + stem + end);
     const auto header = sources.find(path + ".h");
     const bool declared =
-        header != sources.end() && header->second.find("HG_CUDA_KERNEL;") != std::string::npos;
+        header != sources.end() && header->second.find("HG_DECLARE_OP(") != std::string::npos;
     if (declared && !sources.count(path + ".cu")) faults.push_back("missing " + stem + ".cu");
     if (!declared && sources.count(path + ".cu"))
-      faults.push_back("no HG_CUDA_KERNEL in " + stem + ".h");
+      faults.push_back("no HG_DECLARE_OP in " + stem + ".h");
   }
-  static const std::regex kClass(R"(: public (?:OpOf|NonDifferentiable)<(\w+)>)");
+  static const std::regex kClass(R"(: public (?:OpOf|ViewOf|GradientOp|NonDifferentiable)<(\w+)>)");
   for (const auto& [path, text] : sources)
     for (std::sregex_iterator it(text.begin(), text.end(), kClass), end; it != end; ++it)
       if (starts_with(path, "tensor/ops/") && !listed.count(path + " " + (*it)[1].str()))
@@ -311,10 +311,10 @@ TEST_CASE("op_list.inc and the files of the ops agree") {
   CHECK(joined(op_list_faults(planted)) ==
         "missing lone_ref.h\nnot in op_list.inc: LoneBackward\n");
   Sources kernels{{"tensor/ops/op_list.inc", "HG_OP(a, A)\nHG_OP(b, B)\n"},
-                  {"tensor/ops/a.h", "  HG_CUDA_KERNEL;\n"},
+                  {"tensor/ops/a.h", "  HG_DECLARE_OP(\"a\");\n"},
                   {"tensor/ops/b.h", ""},
                   {"tensor/ops/b.cu", ""}};
   for (const char* file : {"a.cpp", "a_ref.h", "b.cpp", "b_ref.h"})
     kernels[std::string("tensor/ops/") + file] = "";
-  CHECK(joined(op_list_faults(kernels)) == "missing a.cu\nno HG_CUDA_KERNEL in b.h\n");
+  CHECK(joined(op_list_faults(kernels)) == "missing a.cu\nno HG_DECLARE_OP in b.h\n");
 }

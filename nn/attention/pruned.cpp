@@ -62,7 +62,7 @@ Tensor PrunedAttention::mixed(CoreInput core, const Context& context) const {
   if (context.random && options_.weight_dropout > 0) {
     o.dropout = options_.weight_dropout;
     o.key = context.random->key();
-    o.first = context.random->take(static_cast<std::uint64_t>(o.pairs(x.dim(0))));
+    o.first = context.random->take(static_cast<std::uint64_t>(o.supports.pairs(x.dim(0))));
   }
   return sparse_attention(o, qkv[0], qkv[1], qkv[2]);
 }

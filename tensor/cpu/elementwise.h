@@ -17,7 +17,7 @@ void elementwise_of(In in, const Tensor& out, F f, std::index_sequence<I...>) {
     T* const y = out.data<T>();
     const T* const x[] = {in[I].data<T>()...};
     parallel_for(out.numel(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
-      map(end - begin, y + begin, f, x[I] + begin...);
+      map(f, end - begin, y + begin, x[I] + begin...);
     });
   });
 }

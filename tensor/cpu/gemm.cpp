@@ -173,8 +173,7 @@ void multiply_rows(const Product<T>& p, int64_t begin, int64_t end, const T* pac
 template <class T>
 void apply_gelu(const Product<T>& p, const T* pre) {
   for (int64_t i = 0; i < p.m; ++i) {
-    map(
-        p.n, p.c + i * p.ldc, [](auto v) { return vgelu(v); }, pre + i * p.ldc);
+    map([](auto v) { return vgelu(v); }, p.n, p.c + i * p.ldc, pre + i * p.ldc);
   }
 }
 

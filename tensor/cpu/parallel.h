@@ -53,4 +53,12 @@ void parallel_for(std::int64_t n, std::int64_t grain, Body&& body) {
   if (failure) std::rethrow_exception(failure);
 }
 
+// body(i) for each i of [0, n), a chunk of `grain` after the other on one thread.
+template <class Body>
+void parallel_each(std::int64_t n, std::int64_t grain, Body&& body) {
+  parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) body(i);
+  });
+}
+
 }  // namespace hg::cpu

@@ -17,11 +17,9 @@ inline std::int64_t blocks_of(std::int64_t n, std::int64_t size) { return (n + s
 template <class Body>
 void for_pieces(std::int64_t rows, std::int64_t n, Body body) {
   const std::int64_t pieces = blocks_of(n, kElementGrain);
-  parallel_for(rows * pieces, row_grain(n), [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t t = first; t < last; ++t) {
-      const std::int64_t begin = t % pieces * kElementGrain;
-      body(t / pieces, begin, std::min(n, begin + kElementGrain));
-    }
+  parallel_each(rows * pieces, row_grain(n), [&](std::int64_t t) {
+    const std::int64_t begin = t % pieces * kElementGrain;
+    body(t / pieces, begin, std::min(n, begin + kElementGrain));
   });
 }
 
@@ -58,16 +56,14 @@ void reduce_columns(const AxisView& view, T* y, Strip strip, Then then) {
   CachedVector<T> partials(static_cast<std::size_t>(blocks > 1 ? view.outer * blocks * inner : 0));
   T* const to = blocks > 1 ? partials.data() : y;
   const std::int64_t grain = row_grain(rows * std::min(inner, kStripWidth));
-  parallel_for(view.outer * blocks * strips, grain, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t t = first; t < last; ++t) {
-      const std::int64_t block = t / strips, column = t % strips * kStripWidth;  // block: of all
-      const std::int64_t row = block % blocks * rows;
-      strip((block / blocks * n + row) * inner + column, std::min(rows, n - row),
-            std::min(kStripWidth, inner - column), to + block * inner + column);
-    }
+  parallel_each(view.outer * blocks * strips, grain, [&](std::int64_t t) {
+    const std::int64_t block = t / strips, column = t % strips * kStripWidth;  // block: of all
+    const std::int64_t row = block % blocks * rows;
+    strip((block / blocks * n + row) * inner + column, std::min(rows, n - row),
+          std::min(kStripWidth, inner - column), to + block * inner + column);
   });
   if (blocks == 1) return;
-  parallel_for(view.outer * strips, 1, [&](std::int64_t t, std::int64_t) {
+  parallel_each(view.outer * strips, 1, [&](std::int64_t t) {
     const std::int64_t o = t / strips, column = t % strips * kStripWidth;
     then(blocks, std::min(kStripWidth, inner - column), inner,
          partials.data() + o * blocks * inner + column, y + o * inner + column);
@@ -82,8 +78,8 @@ void combine_rows(std::int64_t rows, std::int64_t width, std::int64_t stride, co
     return combine(a, combine(combine(p, q), combine(r, s)));
   };
   for (; rows >= 4; rows -= 4, x += 4 * stride)
-    map(width, acc, four, acc, x, x + stride, x + 2 * stride, x + 3 * stride);
-  for (; rows > 0; --rows, x += stride) map(width, acc, combine, acc, x);
+    map(four, width, acc, acc, x, x + stride, x + 2 * stride, x + 3 * stride);
+  for (; rows > 0; --rows, x += stride) map(combine, width, acc, acc, x);
 }
 
 // sum[c] = the sum over the rows of x[r * stride + c].

@@ -32,13 +32,12 @@ void along_axis_of(In in, const Tensor& out, int axis, Kernel kernel, std::index
     T* const y = out.data<T>();
     const T* const x[] = {in[I].data<T>()...};
     if (inner == 1) {
-      parallel_for(view.outer, row_grain(n), [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t r = begin; r < end; ++r) kernel(n, y + r * n, x[I] + r * n...);
-      });
+      parallel_each(view.outer, row_grain(n),
+                    [&](std::int64_t r) { kernel(n, y + r * n, x[I] + r * n...); });
       return;
     }
     const std::int64_t blocks = (inner + kColumnBlock - 1) / kColumnBlock;
-    parallel_for(view.outer * blocks, 1, [&](std::int64_t begin, std::int64_t) {
+    parallel_each(view.outer * blocks, 1, [&](std::int64_t begin) {
       const std::int64_t column = begin % blocks * kColumnBlock;
       const std::int64_t columns = std::min(kColumnBlock, inner - column);
       const std::int64_t first = begin / blocks * n * inner + column, size = n * columns;

@@ -95,7 +95,7 @@ class Blocks {
   // body(block, parameter, begin, end)
   template <class Body>
   void for_each(Body body) const {
-    parallel_for(count(), 1, [&](std::int64_t block, std::int64_t) {
+    parallel_each(count(), 1, [&](std::int64_t block) {
       const auto parameter = static_cast<std::size_t>(
           std::upper_bound(ends_.begin(), ends_.end(), block) - ends_.begin());
       const std::int64_t first = parameter == 0 ? 0 : ends_[parameter - 1];

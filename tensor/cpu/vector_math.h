@@ -16,9 +16,11 @@
 #include <limits>
 #include <type_traits>
 
-namespace hg::cpu {
-
+namespace hg {
 namespace ei = Eigen::internal;
+}  // namespace hg
+
+namespace hg::cpu {
 
 template <class T>
 using Packet = typename ei::packet_traits<T>::type;
@@ -212,11 +214,11 @@ EIGEN_ALWAYS_INLINE void store_partly(T* y, std::int64_t count, Packet<T> p) {
   }
 }
 
-// y[i] = f(x[i]...) for i < n, f on packets: map(n, y, f, a, b) runs y = f(a, b). y may be an
+// y[i] = f(x[i]...) for i < n, f on packets: map(f, n, y, a, b) runs y = f(a, b). y may be an
 // input.
 // f writes a product plus a sum as pmadd: the compiler may contract pmul and padd, or may not.
-template <class T, class F, class... In>
-void map(std::int64_t n, T* y, F f, const In*... x) {
+template <class F, class T, class... In>
+void map(F f, std::int64_t n, T* y, const In*... x) {
   std::int64_t i = 0;
   for (; i + kLanes<T> <= n; i += kLanes<T>) {
     ei::pstoreu(y + i, f(ei::ploadu<Packet<T>>(x + i)...));
@@ -260,8 +262,8 @@ T row_max(std::int64_t n, const T* x) {
 }
 
 // Sum of f(x[i]...), f on packets.
-template <class T, class F, class... In>
-T row_sum(std::int64_t n, F f, const T* x, const In*... more) {
+template <class F, class T, class... In>
+T row_sum(F f, std::int64_t n, const T* x, const In*... more) {
   const auto value = [&](std::int64_t i, std::int64_t count) {
     if (count == kLanes<T>)
       return f(ei::ploadu<Packet<T>>(x + i), ei::ploadu<Packet<T>>(more + i)...);
@@ -272,13 +274,12 @@ T row_sum(std::int64_t n, F f, const T* x, const In*... more) {
 
 template <class T>
 T row_sum(std::int64_t n, const T* x) {
-  return row_sum(
-      n, [](auto v) { return v; }, x);
+  return row_sum([](auto v) { return v; }, n, x);
 }
 
 // y[i] = f(x[i]...) and returns the sum of y. y may be an input.
-template <class T, class F, class... In>
-T map_sum(std::int64_t n, T* y, F f, const In*... x) {
+template <class F, class T, class... In>
+T map_sum(F f, std::int64_t n, T* y, const In*... x) {
   const auto value = [&](std::int64_t i, std::int64_t count) {
     if (count == kLanes<T>) {
       const Packet<T> p = f(ei::ploadu<Packet<T>>(x + i)...);
@@ -292,12 +293,35 @@ T map_sum(std::int64_t n, T* y, F f, const In*... x) {
   return fold(n, T{0}, value, [](auto sum, auto v) { return ei::padd(sum, v); });
 }
 
+// x . y, y += x, y *= x, y = factor x and y += factor x for rows of n elements. y may be x.
+template <class T>
+T dot(std::int64_t n, const T* x, const T* y) {
+  return row_sum([](auto a, auto b) { return ei::pmul(a, b); }, n, x, y);
+}
+template <class T>
+void add_row(std::int64_t n, const T* x, T* y) {
+  map([](auto a, auto b) { return ei::padd(a, b); }, n, y, y, x);
+}
+template <class T>
+void multiply_row(std::int64_t n, const T* x, T* y) {
+  map([](auto a, auto b) { return ei::pmul(a, b); }, n, y, y, x);
+}
+template <class T>
+void scale_row(std::int64_t n, T factor, const T* x, T* y) {
+  const auto f = ei::pset1<Packet<T>>(factor);
+  map([&](auto v) { return ei::pmul(v, f); }, n, y, x);
+}
+template <class T>
+void add_scaled(std::int64_t n, T factor, const T* x, T* y) {
+  const auto f = ei::pset1<Packet<T>>(factor);
+  map([&](auto a, auto v) { return ei::pmadd(v, f, a); }, n, y, y, x);
+}
+
 // y[i] = exp(scale x[i] - shift) and returns the sum of y: a softmax row up to its division.
 template <class T>
 T exp_sum(std::int64_t n, const T* x, T scale, T shift, T* y) {
   const Packet<T> factor = ei::pset1<Packet<T>>(scale), offset = ei::pset1<Packet<T>>(-shift);
-  return map_sum(
-      n, y, [&](Packet<T> v) { return vexp(ei::pmadd(v, factor, offset)); }, x);
+  return map_sum([&](Packet<T> v) { return vexp(ei::pmadd(v, factor, offset)); }, n, y, x);
 }
 
 }  // namespace hg::cpu

@@ -75,7 +75,7 @@ void elementwise(In in, const Tensor& out, F f, CudaStream& stream) {
   InputPointers<kInputs> pointers;
   bool fours = in_fours(out.data<float>());
   for (int i = 0; i < kInputs; ++i) {
-    pointers.p[i] = in[static_cast<std::size_t>(i)].data<float>();
+    pointers.p[i] = in[i].data<float>();
     fours = fours && in_fours(pointers.p[i]);
   }
   if (fours)

@@ -12,8 +12,6 @@ namespace hg {
 namespace ops {
 namespace {
 
-namespace ei = Eigen::internal;
-
 struct Sizes {
   std::int64_t batch, heads, n, m, d;  // n queries, m keys
   double scale() const { return 1 / std::sqrt(static_cast<double>(d)); }
@@ -42,7 +40,7 @@ Heads<T> operand(In qkv, std::int64_t heads, const Sizes& s, int which) {
   const std::int64_t width = s.heads * s.d;
   if (heads > 0) return {qkv[0].data<T>() + which * width, 3 * width * s.n, s.d, 3 * width};
   const std::int64_t length = which == 0 ? s.n : s.m;
-  return {qkv[static_cast<std::size_t>(which)].data<T>(), width * length, length * s.d, s.d};
+  return {qkv[which].data<T>(), width * length, length * s.d, s.d};
 }
 
 // The output, or its gradient.
@@ -110,11 +108,8 @@ struct Forward {
     cpu::gemm_packed<T>(rows, ld, s.d, rows_of<T>(q.at(b, h) + i * q.row, q.row), keys, scores, ld);
     for (std::int64_t r = 0; r < rows; ++r) sums[r] = exponentiate(s, scores + r * ld, row_lse[r]);
     cpu::gemm_packed<T>(rows, s.d, s.m, rows_of<T>(scores, ld), values, out, o.row);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const auto inverse = ei::pset1<cpu::Packet<T>>(T{1} / sums[r]);
-      cpu::map(
-          s.d, out + r * o.row, [&](auto x) { return ei::pmul(x, inverse); }, out + r * o.row);
-    }
+    for (std::int64_t r = 0; r < rows; ++r)
+      cpu::scale_row<T>(s.d, T{1} / sums[r], out + r * o.row, out + r * o.row);
   }
 };
 
@@ -154,24 +149,18 @@ struct Backward {
   // never read.
   void score_row(std::int64_t b, std::int64_t h, std::int64_t i, T* p, T* ds) const {
     using P = cpu::Packet<T>;
-    const T dot = cpu::row_sum(
-        s.d, [](auto x, auto y) { return ei::pmul(x, y); },
-        static_cast<const T*>(grad_o.at(b, h) + i * grad_o.row),
-        static_cast<const T*>(o.at(b, h) + i * o.row));
+    const T dot = cpu::dot<T>(s.d, grad_o.at(b, h) + i * grad_o.row, o.at(b, h) + i * o.row);
     const P scale = ei::pset1<P>(static_cast<T>(s.scale())), delta = ei::pset1<P>(dot);
     const P shift = ei::pset1<P>(-lse[(b * s.heads + h) * s.n + i]);
     const std::int64_t padded = padded_keys<T>(s);
-    cpu::map(
-        padded, p, [&](auto x) { return cpu::vexp(ei::pmadd(x, scale, shift)); }, p);
-    cpu::map(
-        padded, ds,
-        [&](auto g, auto w) { return ei::pmul(ei::pmul(ei::psub(g, delta), w), scale); }, ds, p);
+    cpu::map([&](auto x) { return cpu::vexp(ei::pmadd(x, scale, shift)); }, padded, p, p);
+    cpu::map([&](auto g, auto w) { return ei::pmul(ei::pmul(ei::psub(g, delta), w), scale); },
+             padded, ds, ds, p);
   }
 };
 
 void check_operands(const Op& op, In in, std::int64_t heads) {
-  expect_inputs(op, in, heads > 0 ? 1 : 3);
-  expect_float(op, in);
+  expect_floats(op, in, heads > 0 ? 1 : 3);
   require(heads >= 0, op.name(), "{} heads", heads);
   expect_rank(op, in, 0, heads > 0 ? 3 : 4);
   const Shape& q = in[0].shape();
@@ -225,7 +214,7 @@ void Attention::cpu(In in, Out out) const {
                              operand<T>(in, heads, s, 2),
                              result<T>(out[0], heads, s),
                              out[1].data<T>()};
-    cpu::parallel_for(s.batch * s.heads * pieces, 1, [&](std::int64_t task, std::int64_t) {
+    cpu::parallel_each(s.batch * s.heads * pieces, 1, [&](std::int64_t task) {
       const std::int64_t head = task / pieces, first = task % pieces * kRows;
       forward(head / s.heads, head % s.heads, first, std::min(first + kRows, s.n));
     });
@@ -239,7 +228,6 @@ Tensors Attention::grad(const GradArgs& args) const {
 }
 
 Samples Attention::samples() {
-  using S = SampleInput;
   const auto apart = [](const Shape& q, const Shape& k) {
     return std::vector{S::uniform(q), S::uniform(k), S::uniform(k)};
   };
@@ -293,14 +281,12 @@ void AttentionBackward::cpu(In in, Out out) const {
                                output(1),
                                output(2),
                                in[2].data<T>()};
-    cpu::parallel_for(s.batch * s.heads, 1, [&](std::int64_t head, std::int64_t) {
-      backward(head / s.heads, head % s.heads);
-    });
+    cpu::parallel_each(s.batch * s.heads, 1,
+                       [&](std::int64_t head) { backward(head / s.heads, head % s.heads); });
   });
 }
 
 Samples AttentionBackward::samples() {
-  using S = SampleInput;
   const auto apart = [](const Shape& q, const Shape& k, const Shape& rows) {
     return std::vector{S::uniform(q), S::uniform(q), S::uniform(rows, 5, 6),
                        S::uniform(q), S::uniform(k), S::uniform(k)};

@@ -9,34 +9,22 @@
 namespace hg {
 namespace ops {
 
+// outputs o, and lse [B, H, N] for the gradient; parts of the cost, as backward: qk, softmax, av
 class Attention final : public OpOf<Attention> {
  public:
   explicit Attention(std::int64_t heads) : heads(heads) {}  // 0: q, k and v come apart
-
-  std::string_view name() const override { return "attention"; }
-  TensorSpecs infer(In in) const override;       // o, and lse [B, H, N] for the gradient
-  CostParts cost(In in, In out) const override;  // parts: qk, softmax, av
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("attention");
   Tensors grad(const GradArgs& args) const override;
   Indices auxiliary_outputs() const override { return {1}; }
-  static Samples samples();
 
   const std::int64_t heads;
 };
 
 // inputs do, o, lse, then the forward's inputs; outputs their gradients
-class AttentionBackward final : public NonDifferentiable<AttentionBackward> {
+class AttentionBackward final : public GradientOp<AttentionBackward> {
  public:
-  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
   explicit AttentionBackward(std::int64_t heads) : heads(heads) {}
-
-  std::string_view name() const override { return "attention_backward"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;  // parts: qk, softmax, av
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("attention_backward");
 
   const std::int64_t heads;
 };

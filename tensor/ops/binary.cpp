@@ -7,14 +7,8 @@
 namespace hg {
 namespace ops {
 
-std::string_view Binary::name() const {
-  constexpr std::string_view kNames[] = {"add", "sub", "mul", "div"};
-  return kNames[static_cast<int>(kind)];
-}
-
 TensorSpecs Binary::infer(In in) const {
-  expect_inputs(*this, in, 2);
-  expect_float(*this, in);
+  expect_floats(*this, in, 2);
   expect_shape(*this, in, 1, in[0].shape());
   return {in[0].spec()};
 }
@@ -22,7 +16,6 @@ TensorSpecs Binary::infer(In in) const {
 CostParts Binary::cost(In in, In out) const { return elementwise_cost(in, out, count(out[0])); }
 
 void Binary::cpu(In in, Out out) const {
-  namespace ei = Eigen::internal;
   switch (kind) {
     case Kind::add:
       return cpu::elementwise<2>(in, out[0], [](auto a, auto b) { return ei::padd(a, b); });

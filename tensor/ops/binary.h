@@ -9,16 +9,11 @@ namespace ops {
 class Binary final : public OpOf<Binary> {
  public:
   enum class Kind { add, sub, mul, div };
+  static constexpr std::string_view kNames[] = {"add", "sub", "mul", "div"};
   explicit Binary(Kind kind) : kind(kind) {}
-
-  std::string_view name() const override;
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP(kNames[static_cast<int>(kind)]);
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override;
-  static Samples samples();
 
   const Kind kind;
 };

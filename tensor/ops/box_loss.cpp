@@ -12,7 +12,7 @@ constexpr std::int64_t kGrain = 256;  // boxes that are worth a thread
 
 // prediction, target and has_box stand at `first` and after it.
 void check(const Op& op, In in, int first, const BoxLossOptions& options) {
-  const std::int64_t boxes = in[static_cast<std::size_t>(first)].dim(0);
+  const std::int64_t boxes = in[first].dim(0);
   expect_shape(op, in, first, {boxes, 4});
   expect_shape(op, in, first + 1, {boxes, 4});
   expect_dtype(op, in, first + 2, DType::i64);
@@ -58,13 +58,11 @@ void BoxLoss::cpu(In in, Out out) const {
     const T *p = in[0].data<T>(), *t = in[1].data<T>();
     T* const iou = out[1].data<T>();
     CachedVector<T> losses(static_cast<std::size_t>(rows));
-    cpu::parallel_for(rows, kGrain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        const boxes::Pair<T> pair(p + 4 * r, t + 4 * r);
-        const T loss = boxes::row_loss(p + 4 * r, t + 4 * r, pair);
-        losses[static_cast<std::size_t>(r)] = has[r] ? loss : T(0);
-        iou[r] = pair.iou();
-      }
+    cpu::parallel_each(rows, kGrain, [&](std::int64_t r) {
+      const boxes::Pair<T> pair(p + 4 * r, t + 4 * r);
+      const T loss = boxes::row_loss(p + 4 * r, t + 4 * r, pair);
+      losses[r] = has[r] ? loss : T(0);
+      iou[r] = pair.iou();
     });
     T sum = 0;
     for (const T loss : losses) sum += loss;
@@ -83,7 +81,6 @@ Tensors BoxLoss::grad(const GradArgs& args) const {
 }
 
 Samples BoxLoss::samples() {
-  using S = SampleInput;
   Samples all;
   for (const std::int64_t denominator : {0, 512})
     for (const std::int64_t boxes : {1, 3, 197, 600})
@@ -120,15 +117,13 @@ void BoxLossBackward::cpu(In in, Out out) const {
     const T scale = *in[0].data<T>() * static_cast<T>(weight);
     const T *p = in[1].data<T>(), *t = in[2].data<T>();
     T* const dp = out[0].data<T>();
-    cpu::parallel_for(in[1].dim(0), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r)
-        boxes::row_gradient(p + 4 * r, t + 4 * r, has[r] ? scale : T(0), dp + 4 * r);
+    cpu::parallel_each(in[1].dim(0), kGrain, [&](std::int64_t r) {
+      boxes::row_gradient(p + 4 * r, t + 4 * r, has[r] ? scale : T(0), dp + 4 * r);
     });
   });
 }
 
 Samples BoxLossBackward::samples() {
-  using S = SampleInput;
   Samples all;
   for (const std::int64_t denominator : {0, 512})
     for (const std::int64_t boxes : {1, 3, 197, 600})

@@ -21,32 +21,19 @@ struct BoxLossOptions {
 class BoxLoss final : public OpOf<BoxLoss> {
  public:
   explicit BoxLoss(const BoxLossOptions& options) : options(options) {}
-
-  std::string_view name() const override { return "box_loss"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("box_loss");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {0, 1, 2}, .out = {}}; }
   Indices auxiliary_outputs() const override { return {1}; }
-  static Samples samples();
 
   const BoxLossOptions options;
 };
 
 // inputs dy [1], prediction, target, has_box; output the prediction's gradient
-class BoxLossBackward final : public NonDifferentiable<BoxLossBackward> {
+class BoxLossBackward final : public GradientOp<BoxLossBackward> {
  public:
-  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
   explicit BoxLossBackward(const BoxLossOptions& options) : options(options) {}
-
-  std::string_view name() const override { return "box_loss_backward"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("box_loss_backward");
 
   const BoxLossOptions options;
 };

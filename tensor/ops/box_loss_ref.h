@@ -3,9 +3,7 @@
 #include "tensor/ops/box_loss.h"
 #include "tensor/reference.h"
 
-namespace hg {
-
-namespace ref {
+namespace hg::ref {
 
 // Every row is worked on; has_box only says which of them count.
 inline double box_weight(const ops::BoxLossOptions& options, std::int64_t boxes) {
@@ -65,65 +63,61 @@ Overlap<T> overlap(RefTensor<T>& p, RefTensor<T>& t, std::int64_t row, const Cor
   return o;
 }
 
-}  // namespace ref
+}  // namespace hg::ref
 
-template <>
-struct Reference<ops::BoxLoss> {
-  template <class T>
-  static void run(const ops::BoxLoss& op, RefIn<T> in, RefOut<T> out) {
-    auto &p = in[0], &t = in[1], &has_box = in[2], &iou = out[1];
-    const std::int64_t boxes = ref::count_boxes(has_box);
-    T total(0);
-    for (std::int64_t r = 0; r < p.dim(0); ++r) {
-      T distance(0);
-      for (std::int64_t k = 4 * r; k < 4 * r + 4; ++k) distance += ref::abs(p[k] - t[k]);
-      const auto o = ref::overlap(p, t, r, ref::corners(p, r), ref::corners(t, r));
-      iou[r] = o.shared * o.per_joint;
-      const T giou = iou[r] - (o.hull - o.joint) * o.per_hull;
-      const T loss = T(ops::BoxLossOptions::kDistance / 4) * distance +
-                     T(ops::BoxLossOptions::kOverlap) * (T(1) - giou);
-      total += has_box.integer(r) ? loss : T(0);
-    }
-    out[0][0] = T(static_cast<double>(total) * ref::box_weight(op.options, boxes));
+namespace hg::ops {
+
+template <class T>
+void reference(const BoxLoss& op, RefIn<T> in, RefOut<T> out) {
+  auto &p = in[0], &t = in[1], &has_box = in[2], &iou = out[1];
+  const std::int64_t boxes = ref::count_boxes(has_box);
+  T total(0);
+  for (std::int64_t r = 0; r < p.dim(0); ++r) {
+    T distance(0);
+    for (std::int64_t k = 4 * r; k < 4 * r + 4; ++k) distance += ref::abs(p[k] - t[k]);
+    const auto o = ref::overlap(p, t, r, ref::corners(p, r), ref::corners(t, r));
+    iou[r] = o.shared * o.per_joint;
+    const T giou = iou[r] - (o.hull - o.joint) * o.per_hull;
+    const T loss = T(ops::BoxLossOptions::kDistance / 4) * distance +
+                   T(BoxLossOptions::kOverlap) * (T(1) - giou);
+    total += has_box.integer(r) ? loss : T(0);
   }
-};
+  out[0][0] = T(static_cast<double>(total) * ref::box_weight(op.options, boxes));
+}
 
 // By the corners: each pushes the overlap or the hull, and belongs to centre and size.
-template <>
-struct Reference<ops::BoxLossBackward> {
-  template <class T>
-  static void run(const ops::BoxLossBackward& op, RefIn<T> in, RefOut<T> out) {
-    auto &p = in[1], &t = in[2], &has_box = in[3], &dp = out[0];
-    const double weight = ref::box_weight(op.options, ref::count_boxes(has_box));
-    const double dy = static_cast<double>(in[0][0]);
-    for (std::int64_t r = 0; r < p.dim(0); ++r) {
-      const auto a = ref::corners(p, r), b = ref::corners(t, r);
-      const auto o = ref::overlap(p, t, r, a, b);
-      const T by_joint = o.per_hull - o.shared * o.per_joint * o.per_joint;
-      const T by_shared = o.per_joint - by_joint;
-      const T by_hull = -o.joint * o.per_hull * o.per_hull;
-      const T none(0), half(0.5);
-      const auto axis = [&](T low, T high, T to_low, T to_high, T own, T other, T other_hull,
-                            T other_size, T& centre, T& size) {
-        const T inner = by_shared * other, outer = by_hull * other_hull;
-        const T inside = own > none ? inner : none;
-        const T from_low = low > to_low ? inside : outer;
-        const T from_high = high < to_high ? inside : outer;
-        centre = from_high - from_low;
-        size = (from_high + from_low) * half + by_joint * other_size;
-      };
-      T d[4];
-      axis(a.x0, a.x1, b.x0, b.x1, o.wide, o.high, o.hull_high, p[4 * r + 3], d[0], d[2]);
-      axis(a.y0, a.y1, b.y0, b.y1, o.high, o.wide, o.hull_wide, p[4 * r + 2], d[1], d[3]);
-      const T scale(has_box.integer(r) ? dy * weight : 0);
-      for (std::int64_t k = 0; k < 4; ++k) {
-        const double away = static_cast<double>(p[4 * r + k] - t[4 * r + k]);
-        const T sign(away > 0 ? 1 : away < 0 ? -1 : 0);
-        dp[4 * r + k] = scale * (T(ops::BoxLossOptions::kDistance / 4) * sign -
-                                 T(ops::BoxLossOptions::kOverlap) * d[k]);
-      }
+template <class T>
+void reference(const BoxLossBackward& op, RefIn<T> in, RefOut<T> out) {
+  auto &p = in[1], &t = in[2], &has_box = in[3], &dp = out[0];
+  const double weight = ref::box_weight(op.options, ref::count_boxes(has_box));
+  const double dy = static_cast<double>(in[0][0]);
+  for (std::int64_t r = 0; r < p.dim(0); ++r) {
+    const auto a = ref::corners(p, r), b = ref::corners(t, r);
+    const auto o = ref::overlap(p, t, r, a, b);
+    const T by_joint = o.per_hull - o.shared * o.per_joint * o.per_joint;
+    const T by_shared = o.per_joint - by_joint;
+    const T by_hull = -o.joint * o.per_hull * o.per_hull;
+    const T none(0), half(0.5);
+    const auto axis = [&](T low, T high, T to_low, T to_high, T own, T other, T other_hull,
+                          T other_size, T& centre, T& size) {
+      const T inner = by_shared * other, outer = by_hull * other_hull;
+      const T inside = own > none ? inner : none;
+      const T from_low = low > to_low ? inside : outer;
+      const T from_high = high < to_high ? inside : outer;
+      centre = from_high - from_low;
+      size = (from_high + from_low) * half + by_joint * other_size;
+    };
+    T d[4];
+    axis(a.x0, a.x1, b.x0, b.x1, o.wide, o.high, o.hull_high, p[4 * r + 3], d[0], d[2]);
+    axis(a.y0, a.y1, b.y0, b.y1, o.high, o.wide, o.hull_wide, p[4 * r + 2], d[1], d[3]);
+    const T scale(has_box.integer(r) ? dy * weight : 0);
+    for (std::int64_t k = 0; k < 4; ++k) {
+      const double away = static_cast<double>(p[4 * r + k] - t[4 * r + k]);
+      const T sign(away > 0 ? 1 : away < 0 ? -1 : 0);
+      dp[4 * r + k] = scale * (T(ops::BoxLossOptions::kDistance / 4) * sign -
+                               T(BoxLossOptions::kOverlap) * d[k]);
     }
   }
-};
+}
 
-}  // namespace hg
+}  // namespace hg::ops

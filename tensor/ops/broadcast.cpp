@@ -9,7 +9,6 @@ namespace hg {
 namespace ops {
 namespace {
 
-namespace ei = Eigen::internal;
 using Kind = Broadcast::Kind;
 
 constexpr std::int64_t kPatternLength = 512;
@@ -30,19 +29,14 @@ void broadcast(std::int64_t size, std::int64_t width, const T* x, const T* b, T*
                   [&](std::int64_t row, std::int64_t begin, std::int64_t end) {
                     const std::int64_t at = row * length + begin;
                     const std::int64_t n = std::min(end - begin, size - at);
-                    if (n > 0) cpu::map(n, y + at, f, x + at, b + begin);
+                    if (n > 0) cpu::map(f, n, y + at, x + at, b + begin);
                   });
 }
 
 }  // namespace
 
-std::string_view Broadcast::name() const {
-  return kind == Kind::add ? "add_leading" : "mul_leading";
-}
-
 TensorSpecs Broadcast::infer(In in) const {
-  expect_inputs(*this, in, 2);
-  expect_float(*this, in);
+  expect_floats(*this, in, 2);
   const int leading = in[0].rank() - in[1].rank();
   require(leading >= 0 && in[0].shape().slice(leading, in[0].rank()) == in[1].shape(), name(),
           "{} does not end in the axes of {}", in[0], in[1]);
@@ -81,7 +75,6 @@ Saved Broadcast::saved() const {
 }
 
 Samples Broadcast::samples() {
-  using S = SampleInput;
   Samples all;
   for (const Kind kind : {Kind::add, Kind::mul}) {
     const auto add = [&](const Shape& x, const Shape& b) {
@@ -111,8 +104,8 @@ void dot_rows(std::int64_t rows, std::int64_t width, std::int64_t stride, const 
   const auto one = [](P s, P a, P b) { return ei::pmadd(a, b, s); };
   const auto two = [](P s, P a, P b, P c, P d) { return ei::pmadd(c, d, ei::pmadd(a, b, s)); };
   for (; rows >= 2; rows -= 2, x += 2 * stride, z += 2 * stride)
-    cpu::map(width, sum, two, sum, x, z, x + stride, z + stride);
-  if (rows > 0) cpu::map(width, sum, one, sum, x, z);
+    cpu::map(two, width, sum, sum, x, z, x + stride, z + stride);
+  if (rows > 0) cpu::map(one, width, sum, sum, x, z);
 }
 
 // One column: a row of its own.
@@ -120,7 +113,7 @@ template <class T>
 void sum_leading_row(std::int64_t n, const T* x, const T* z, T* sum) {
   const auto product = [](auto a, auto b) { return ei::pmul(a, b); };
   const auto piece = [&](std::int64_t at, std::int64_t length) {
-    return z ? cpu::row_sum(length, product, x + at, z + at) : cpu::row_sum(length, x + at);
+    return z ? cpu::row_sum(product, length, x + at, z + at) : cpu::row_sum(length, x + at);
   };
   cpu::reduce_rows(1, n, sum, piece,
                    [](std::int64_t length, const T* part) { return cpu::row_sum(length, part); });
@@ -142,8 +135,7 @@ void sum_leading_columns(std::int64_t n, std::int64_t inner, const T* x, const T
 }  // namespace
 
 TensorSpecs SumLeading::infer(In in) const {
-  expect_inputs(*this, in, product ? 2 : 1);
-  expect_float(*this, in);
+  expect_floats(*this, in, product ? 2 : 1);
   if (product) expect_shape(*this, in, 1, in[0].shape());
   TensorSpec spec = in[0].spec();
   require(trailing_rank >= 0 && trailing_rank <= spec.shape.rank(), name(),
@@ -192,7 +184,6 @@ Saved SumLeading::saved() const {
 }
 
 Samples SumLeading::samples() {
-  using S = SampleInput;
   Samples all;
   const auto add = [&](int trailing_rank, const Shape& shape, double tolerance = 2e-6) {
     all.push_back(sample(SumLeading(trailing_rank), {S::uniform(shape)}, tolerance));

@@ -11,15 +11,9 @@ class Broadcast final : public OpOf<Broadcast> {
  public:
   enum class Kind { add, mul };
   explicit Broadcast(Kind kind) : kind(kind) {}
-
-  std::string_view name() const override;
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP(kind == Kind::add ? "add_leading" : "mul_leading");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override;
-  static Samples samples();
 
   const Kind kind;
 };
@@ -29,15 +23,9 @@ class SumLeading final : public OpOf<SumLeading> {
  public:
   explicit SumLeading(int trailing_rank, bool product = false)
       : trailing_rank(trailing_rank), product(product) {}
-
-  std::string_view name() const override { return "sum_leading"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("sum_leading");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override;
-  static Samples samples();
 
   const int trailing_rank;  // axes that remain
   const bool product;

@@ -17,9 +17,8 @@ void copy_columns(const Tensor& from, std::int64_t from_width, std::int64_t from
   dispatch_any(from.dtype(), [&]<class T>() {
     const T* x = from.data<T>() + from_column;
     T* y = to.data<T>() + to_column;
-    cpu::parallel_for(outer, cpu::row_grain(width), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t o = begin; o < end; ++o)
-        std::copy_n(x + o * from_width, width, y + o * to_width);
+    cpu::parallel_each(outer, cpu::row_grain(width), [&](std::int64_t o) {
+      std::copy_n(x + o * from_width, width, y + o * to_width);
     });
   });
 }
@@ -42,6 +41,8 @@ TensorSpecs Concat::infer(In in) const {
   return {spec};
 }
 
+CostParts Concat::cost(In in, In out) const { return elementwise_cost(in, out, 0); }
+
 void Concat::cpu(In in, Out out) const {
   const AxisView whole = around(out[0].shape(), normalize_axis(axis, out[0].shape(), name()));
   std::int64_t column = 0;
@@ -59,7 +60,6 @@ Tensors Concat::grad(const GradArgs& args) const {
 }
 
 Samples Concat::samples() {
-  using S = SampleInput;
   return {
       sample(Concat(0), {S::uniform({1}), S::uniform({3})}),
       sample(Concat(1), {S::uniform({2, 1, 3}), S::uniform({2, 197, 3}), S::uniform({2, 0, 3})}),
@@ -84,6 +84,8 @@ TensorSpecs Split::infer(In in) const {
   return specs;
 }
 
+CostParts Split::cost(In in, In out) const { return elementwise_cost(in, out, 0); }
+
 void Split::cpu(In in, Out out) const {
   const AxisView whole = around(in[0].shape(), normalize_axis(axis, in[0].shape(), name()));
   std::int64_t column = 0;
@@ -102,7 +104,6 @@ Tensors Split::grad(const GradArgs& args) const {
 }
 
 Samples Split::samples() {
-  using S = SampleInput;
   return {sample(Split(0, {1, 2}), {S::uniform({3})}),
           sample(Split(1, {1, 0, 196}), {S::uniform({2, 197, 3})}),
           sample(Split(-1, {1}), {S::uniform({3, 1})}),

@@ -9,15 +9,9 @@ namespace ops {
 class Concat final : public OpOf<Concat> {
  public:
   explicit Concat(int axis) : axis(axis) {}
-
-  std::string_view name() const override { return "concat"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override { return elementwise_cost(in, out, 0); }
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("concat");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {}, .out = {}}; }
-  static Samples samples();
 
   const int axis;
 };
@@ -25,15 +19,9 @@ class Concat final : public OpOf<Concat> {
 class Split final : public OpOf<Split> {
  public:
   Split(int axis, CachedVector<std::int64_t> sizes) : axis(axis), sizes(std::move(sizes)) {}
-
-  std::string_view name() const override { return "split"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override { return elementwise_cost(in, out, 0); }
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("split");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {}, .out = {}}; }
-  static Samples samples();
 
   const int axis;
   const CachedVector<std::int64_t> sizes;  // add up to the axis

@@ -11,7 +11,6 @@ namespace hg {
 namespace ops {
 namespace {
 
-namespace ei = Eigen::internal;
 using Form = ContrastiveOptions::Form;
 
 // `s` and `labels` are the places of the inputs.
@@ -45,8 +44,8 @@ T logsumexp(std::int64_t n, const T* x, T scale, T largest) {
   using P = cpu::Packet<T>;
   const T shift = scale * largest;
   const P factor = ei::pset1<P>(scale), offset = ei::pset1<P>(-shift);
-  return shift + std::log(cpu::row_sum(
-                     n, [&](P v) { return cpu::vexp(ei::pmadd(v, factor, offset)); }, x));
+  return shift +
+         std::log(cpu::row_sum([&](P v) { return cpu::vexp(ei::pmadd(v, factor, offset)); }, n, x));
 }
 
 // What stands against each positive of an anchor in the form `hard`.
@@ -114,8 +113,8 @@ T loss_of(const ContrastiveOptions& o, const AnchorPairs& pairs, const T* x, T* 
   lse[1] = logsumexp(n, x + p, static_cast<T>(o.beta / o.temperature), largest);
   const Opponent<T> opponent(o, n, lse);
   const P factor = ei::pset1<P>(scale);
-  const T sum = cpu::row_sum(
-      p, [&](P v) { return softplus(opponent.lead(ei::pmul(v, factor))); }, x);
+  const T sum =
+      cpu::row_sum([&](P v) { return softplus(opponent.lead(ei::pmul(v, factor))); }, p, x);
   return sum / static_cast<T>(p);
 }
 
@@ -128,11 +127,10 @@ void all_gradient(const ContrastiveOptions& o, const AnchorPairs& pairs, const T
   const P scale = ei::pset1<P>(weight / static_cast<T>(o.temperature));
   const P target = ei::pset1<P>(T{1} / static_cast<T>(pairs.positives));
   const auto softmax = [&](P v) { return cpu::vexp(ei::pmadd(v, factor, shift)); };
-  cpu::map(
-      pairs.positives, x, [&](P v) { return ei::pmul(ei::psub(softmax(v), target), scale); }, x);
+  cpu::map([&](P v) { return ei::pmul(ei::psub(softmax(v), target), scale); }, pairs.positives, x,
+           x);
   T* const negative = x + pairs.positives;
-  cpu::map(
-      pairs.negatives, negative, [&](P v) { return ei::pmul(softmax(v), scale); }, negative);
+  cpu::map([&](P v) { return ei::pmul(softmax(v), scale); }, pairs.negatives, negative, negative);
 }
 
 // With the forces f_p: -weight f_p / (p tau) for positives; for negatives, of their sum f,
@@ -145,12 +143,9 @@ void hard_gradient(const ContrastiveOptions& o, const AnchorPairs& pairs, const 
   const Opponent<T> opponent(o, n, lse);
   const T tau = static_cast<T>(o.temperature), scale = weight / (static_cast<T>(p) * tau);
   const P inverse = ei::pset1<P>(1 / tau), down = ei::pset1<P>(-scale);
-  cpu::map(
-      p, x, [&](P v) { return opponent.force(ei::pmul(v, inverse)); }, x);
-  const T force = cpu::row_sum(
-      p, [&](P f) { return ei::pmax(f, ei::pzero(f)); }, x);
-  cpu::map(
-      p, x, [&](P f) { return ei::pmul(ei::pabs(f), down); }, x);
+  cpu::map([&](P v) { return opponent.force(ei::pmul(v, inverse)); }, p, x, x);
+  const T force = cpu::row_sum([&](P f) { return ei::pmax(f, ei::pzero(f)); }, p, x);
+  cpu::map([&](P f) { return ei::pmul(ei::pabs(f), down); }, p, x, x);
   const T beta = static_cast<T>(o.beta);
   const P sharp = ei::pset1<P>((beta + 1) / tau), flat = ei::pset1<P>(beta / tau);
   const P sharp_shift = ei::pset1<P>(-lse[0]), flat_shift = ei::pset1<P>(-lse[1]);
@@ -159,7 +154,7 @@ void hard_gradient(const ContrastiveOptions& o, const AnchorPairs& pairs, const 
     const P a = cpu::vexp(ei::pmadd(v, sharp, sharp_shift));
     return ei::pmadd(a, up, ei::pmul(cpu::vexp(ei::pmadd(v, flat, flat_shift)), back));
   };
-  cpu::map(n, x + p, slope, x + p);
+  cpu::map(slope, n, x + p, x + p);
 }
 
 // Every anchor's row, split, to body(i, pairs, x); other rows to skip(i).
@@ -216,7 +211,7 @@ void Contrastive::cpu(In in, Out out) const {
     for_anchors<T>(
         in[0], in[1],
         [&](std::int64_t i, const AnchorPairs& pairs, const T* x) {
-          losses[static_cast<std::size_t>(i)] = loss_of(options, pairs, x, lse + i * width);
+          losses[i] = loss_of(options, pairs, x, lse + i * width);
         },
         [&](std::int64_t i) { std::fill_n(lse + i * width, width, T{0}); });
     *out[0].data<T>() =
@@ -242,7 +237,6 @@ constexpr ContrastiveOptions kSampleOptions[] = {{Form::all, 0.5, 0, 0},
 }  // namespace
 
 Samples Contrastive::samples() {
-  using S = SampleInput;
   Samples all;
   for (const ContrastiveOptions& options : kSampleOptions)
     for (const auto& [rows, labels] : kLabelledSizes)
@@ -297,7 +291,6 @@ void ContrastiveBackward::cpu(In in, Out out) const {
 }
 
 Samples ContrastiveBackward::samples() {
-  using S = SampleInput;
   Samples all;
   for (const ContrastiveOptions& options : kSampleOptions)
     for (const auto& [rows, labels] : kLabelledSizes)

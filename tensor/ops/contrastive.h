@@ -27,32 +27,19 @@ namespace ops {
 class Contrastive final : public OpOf<Contrastive> {
  public:
   explicit Contrastive(const ContrastiveOptions& options) : options(options) {}
-
-  std::string_view name() const override { return "contrastive"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("contrastive");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {0, 1}, .out = {1}}; }
   Indices auxiliary_outputs() const override { return {1}; }
-  static Samples samples();
 
   const ContrastiveOptions options;
 };
 
 // inputs dy [1], s, labels, logsumexps; output ds [M,M]
-class ContrastiveBackward final : public NonDifferentiable<ContrastiveBackward> {
+class ContrastiveBackward final : public GradientOp<ContrastiveBackward> {
  public:
-  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
   explicit ContrastiveBackward(const ContrastiveOptions& options) : options(options) {}
-
-  std::string_view name() const override { return "contrastive_backward"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("contrastive_backward");
 
   const ContrastiveOptions options;
 };

@@ -10,8 +10,6 @@ namespace hg {
 namespace ops {
 namespace {
 
-namespace ei = Eigen::internal;
-
 void check_operands(const Op& op, In in, std::int64_t heads, std::int64_t period) {
   require(in.size() == 1 || in.size() == 2, op.name(), "expected x and ids, got {} inputs",
           in.size());
@@ -40,16 +38,13 @@ void for_tokens(const Op& op, In in, std::int64_t heads, std::int64_t period, Bo
             "id {} at position {} of {} out of range: {} positions", ids[i], i, in[1], period);
   const std::int64_t n = in[0].dim(1), tokens = in[0].dim(0) * n;
   const bool per_image = ids && in[1].rank() == 2;
-  cpu::parallel_for(
-      tokens, cpu::row_grain(in[0].dim(2)), [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t t = begin; t < end; ++t) {
-          const std::int64_t position = ids ? ids[per_image ? t : t % n] : t % n;
-          const double angle = std::numbers::pi * static_cast<double>(position + 1) /
-                               (2 * static_cast<double>(period));
-          for (std::int64_t h = 0; h < heads; ++h)
-            body(t * heads + h, static_cast<T>(std::cos(angle)), static_cast<T>(std::sin(angle)));
-        }
-      });
+  cpu::parallel_each(tokens, cpu::row_grain(in[0].dim(2)), [&](std::int64_t t) {
+    const std::int64_t position = ids ? ids[per_image ? t : t % n] : t % n;
+    const double angle =
+        std::numbers::pi * static_cast<double>(position + 1) / (2 * static_cast<double>(period));
+    for (std::int64_t h = 0; h < heads; ++h)
+      body(t * heads + h, static_cast<T>(std::cos(angle)), static_cast<T>(std::sin(angle)));
+  });
 }
 
 }  // namespace
@@ -74,10 +69,8 @@ void CosFeatures::cpu(In in, Out out) const {
       const T* const x = in[0].data<T>() + row * d;
       T* const y = out[0].data<T>() + 2 * row * d;
       const P zero = cpu::splat<P>(0.0), c = ei::pset1<P>(cosine), s = ei::pset1<P>(sine);
-      cpu::map(
-          d, y, [&](auto v) { return ei::pmul(ei::pmax(v, zero), c); }, x);
-      cpu::map(
-          d, y + d, [&](auto v) { return ei::pmul(ei::pmax(v, zero), s); }, x);
+      cpu::map([&](auto v) { return ei::pmul(ei::pmax(v, zero), c); }, d, y, x);
+      cpu::map([&](auto v) { return ei::pmul(ei::pmax(v, zero), s); }, d, y + d, x);
     });
   });
 }
@@ -91,7 +84,6 @@ Tensors CosFeatures::grad(const GradArgs& args) const {
 }
 
 Samples CosFeatures::samples() {
-  using S = SampleInput;
   return {sample(CosFeatures(1, 1), {S::uniform({1, 1, 1})}),
           sample(CosFeatures(3, 197), {S::uniform({2, 5, 6}), S::integers({2, 5}, 197)}),
           sample(CosFeatures(1, 197), {S::uniform({1, 197, 3})}),
@@ -122,17 +114,15 @@ void CosFeaturesBackward::cpu(In in, Out out) const {
       const T* const dy = in[0].data<T>() + 2 * row * d;
       const P zero = cpu::splat<P>(0.0), c = ei::pset1<P>(cosine), s = ei::pset1<P>(sine);
       cpu::map(
-          d, out[0].data<T>() + row * d,
           [&](auto a, auto b, auto v) {
             return ei::pselect(ei::pcmp_lt(zero, v), P(ei::pmadd(a, c, ei::pmul(b, s))), zero);
           },
-          dy, dy + d, in[1].data<T>() + row * d);
+          d, out[0].data<T>() + row * d, dy, dy + d, in[1].data<T>() + row * d);
     });
   });
 }
 
 Samples CosFeaturesBackward::samples() {
-  using S = SampleInput;
   return {sample(CosFeaturesBackward(1, 1), {S::uniform({1, 1, 2}), S::uniform({1, 1, 1})}),
           sample(CosFeaturesBackward(3, 197),
                  {S::uniform({2, 5, 12}), S::uniform({2, 5, 6}), S::integers({2, 5}, 197)}),

@@ -11,31 +11,18 @@ namespace ops {
 class CosFeatures final : public OpOf<CosFeatures> {
  public:
   CosFeatures(std::int64_t heads, std::int64_t period) : heads(heads), period(period) {}
-
-  std::string_view name() const override { return "cos_features"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("cos_features");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {0, 1}, .out = {}}; }
-  static Samples samples();
 
   const std::int64_t heads, period;
 };
 
 // inputs dy, x and ids as in the forward
-class CosFeaturesBackward final : public NonDifferentiable<CosFeaturesBackward> {
+class CosFeaturesBackward final : public GradientOp<CosFeaturesBackward> {
  public:
-  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
   CosFeaturesBackward(std::int64_t heads, std::int64_t period) : heads(heads), period(period) {}
-
-  std::string_view name() const override { return "cos_features_backward"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("cos_features_backward");
 
   const std::int64_t heads, period;
 };

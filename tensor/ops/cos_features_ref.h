@@ -5,7 +5,7 @@
 #include "tensor/ops/cos_features.h"
 #include "tensor/reference.h"
 
-namespace hg {
+namespace hg::ops {
 
 template <class T>
 double cos_angle(RefIn<T> in, std::int64_t b, std::int64_t t, std::int64_t period) {
@@ -24,29 +24,23 @@ void for_cos_features(RefIn<T> in, std::int64_t heads, std::int64_t period, F f)
   }
 }
 
-template <>
-struct Reference<ops::CosFeatures> {
-  template <class T>
-  static void run(const ops::CosFeatures& op, RefIn<T> in, RefOut<T> out) {
-    for_cos_features<T>(in, op.heads, op.period,
-                        [&](std::int64_t i, std::int64_t c, std::int64_t s, double angle) {
-                          const T x = ref::max(in[0][i], T(0));
-                          out[0][c] = x * T(std::cos(angle));
-                          out[0][s] = x * T(std::sin(angle));
-                        });
-  }
-};
+template <class T>
+void reference(const CosFeatures& op, RefIn<T> in, RefOut<T> out) {
+  for_cos_features<T>(in, op.heads, op.period,
+                      [&](std::int64_t i, std::int64_t c, std::int64_t s, double angle) {
+                        const T x = ref::max(in[0][i], T(0));
+                        out[0][c] = x * T(std::cos(angle));
+                        out[0][s] = x * T(std::sin(angle));
+                      });
+}
 
-template <>
-struct Reference<ops::CosFeaturesBackward> {
-  template <class T>
-  static void run(const ops::CosFeaturesBackward& op, RefIn<T> in, RefOut<T> out) {
-    for_cos_features<T>(in.subspan(1), op.heads, op.period,
-                        [&](std::int64_t i, std::int64_t c, std::int64_t s, double angle) {
-                          const T g = in[0][c] * T(std::cos(angle)) + in[0][s] * T(std::sin(angle));
-                          out[0][i] = in[1][i] > T(0) ? g : T(0);
-                        });
-  }
-};
+template <class T>
+void reference(const CosFeaturesBackward& op, RefIn<T> in, RefOut<T> out) {
+  for_cos_features<T>(in.subspan(1), op.heads, op.period,
+                      [&](std::int64_t i, std::int64_t c, std::int64_t s, double angle) {
+                        const T g = in[0][c] * T(std::cos(angle)) + in[0][s] * T(std::sin(angle));
+                        out[0][i] = in[1][i] > T(0) ? g : T(0);
+                      });
+}
 
-}  // namespace hg
+}  // namespace hg::ops

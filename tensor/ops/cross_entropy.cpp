@@ -7,12 +7,10 @@ namespace hg {
 namespace ops {
 namespace {
 
-namespace ei = Eigen::internal;
-
 // `logits` and `labels` are the places of the inputs.
 void check(const Op& op, In in, int logits, int labels, const CrossEntropyOptions& options) {
   expect_rank(op, in, logits, 2);
-  const Tensor& x = in[static_cast<std::size_t>(logits)];
+  const Tensor& x = in[logits];
   expect_dtype(op, in, labels, DType::i64);
   expect_shape(op, in, labels, {x.dim(0)});
   require(x.dim(1) > 0, op.name(), "no classes in {}", x);
@@ -38,13 +36,12 @@ template <class T>
 T loss_row(std::int64_t n, const T* x, std::int64_t label, T smoothing, T& logsumexp) {
   const T m = cpu::row_max(n, x);
   const auto shift = ei::pset1<cpu::Packet<T>>(m);
-  const T log_sum = std::log(cpu::row_sum(
-      n, [&](auto v) { return cpu::vexp(ei::psub(v, shift)); }, x));
+  const T log_sum =
+      std::log(cpu::row_sum([&](auto v) { return cpu::vexp(ei::psub(v, shift)); }, n, x));
   logsumexp = m + log_sum;
   const T hit = log_sum - (1 - smoothing) * (x[label] - m);
   if (smoothing == 0) return hit;
-  const T sum = cpu::row_sum(
-      n, [&](auto v) { return ei::psub(v, shift); }, x);
+  const T sum = cpu::row_sum([&](auto v) { return ei::psub(v, shift); }, n, x);
   return hit - smoothing / static_cast<T>(n) * sum;
 }
 
@@ -58,8 +55,7 @@ void backward_row(std::int64_t n, const T* x, std::int64_t label, T smoothing, T
   const auto from = [&](P v, P target) {
     return ei::pmul(ei::psub(cpu::vexp(ei::psub(v, shift)), target), factor);
   };
-  cpu::map(
-      n, dx, [&](P v) { return from(v, floor); }, x);
+  cpu::map([&](P v) { return from(v, floor); }, n, dx, x);
   const P target = ei::padd(floor, ei::pset1<P>(1 - smoothing));
   dx[label] = ei::pfirst(from(ei::pset1<P>(x[label]), target));
 }
@@ -87,10 +83,9 @@ void CrossEntropy::cpu(In in, Out out) const {
     const T* x = in[0].data<T>();
     T* const logsumexp = out[1].data<T>();
     CachedVector<T> losses(static_cast<std::size_t>(rows));
-    cpu::parallel_for(rows, cpu::row_grain(n), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r)
-        losses[static_cast<std::size_t>(r)] =
-            loss_row(n, x + r * n, label[r], static_cast<T>(options.label_smoothing), logsumexp[r]);
+    cpu::parallel_each(rows, cpu::row_grain(n), [&](std::int64_t r) {
+      losses[r] =
+          loss_row(n, x + r * n, label[r], static_cast<T>(options.label_smoothing), logsumexp[r]);
     });
     *out[0].data<T>() =
         cpu::row_sum(rows, losses.data()) / static_cast<T>(denominator_of(options, rows));
@@ -109,7 +104,6 @@ constexpr CrossEntropyOptions kSampleOptions[] = {{0, 0}, {0.1, 0}, {0.25, 512}}
 }  // namespace
 
 Samples CrossEntropy::samples() {
-  using S = SampleInput;
   Samples all;
   for (const CrossEntropyOptions& options : kSampleOptions)
     for (const Shape& shape : {Shape{1, 1}, Shape{3, 197}, Shape{197, 10}, Shape{20, 1000}})
@@ -142,16 +136,14 @@ void CrossEntropyBackward::cpu(In in, Out out) const {
     const T scale = *in[0].data<T>() / static_cast<T>(denominator_of(options, rows));
     const T *x = in[1].data<T>(), *logsumexp = in[3].data<T>();
     T* const dx = out[0].data<T>();
-    cpu::parallel_for(rows, cpu::row_grain(n), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r)
-        backward_row(n, x + r * n, label[r], static_cast<T>(options.label_smoothing), logsumexp[r],
-                     scale, dx + r * n);
+    cpu::parallel_each(rows, cpu::row_grain(n), [&](std::int64_t r) {
+      backward_row(n, x + r * n, label[r], static_cast<T>(options.label_smoothing), logsumexp[r],
+                   scale, dx + r * n);
     });
   });
 }
 
 Samples CrossEntropyBackward::samples() {
-  using S = SampleInput;
   Samples all;
   for (const CrossEntropyOptions& options : kSampleOptions)
     for (const Shape& shape : {Shape{1, 1}, Shape{3, 197}, Shape{197, 10}})

@@ -16,32 +16,19 @@ struct CrossEntropyOptions {
 class CrossEntropy final : public OpOf<CrossEntropy> {
  public:
   explicit CrossEntropy(const CrossEntropyOptions& options) : options(options) {}
-
-  std::string_view name() const override { return "cross_entropy"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("cross_entropy");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {0, 1}, .out = {1}}; }
   Indices auxiliary_outputs() const override { return {1}; }
-  static Samples samples();
 
   const CrossEntropyOptions options;
 };
 
 // inputs dy [1], logits, labels, logsumexp
-class CrossEntropyBackward final : public NonDifferentiable<CrossEntropyBackward> {
+class CrossEntropyBackward final : public GradientOp<CrossEntropyBackward> {
  public:
-  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
   explicit CrossEntropyBackward(const CrossEntropyOptions& options) : options(options) {}
-
-  std::string_view name() const override { return "cross_entropy_backward"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("cross_entropy_backward");
 
   const CrossEntropyOptions options;
 };

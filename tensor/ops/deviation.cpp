@@ -8,8 +8,7 @@ namespace hg {
 namespace ops {
 
 TensorSpecs Deviation::infer(In in) const {
-  expect_inputs(*this, in, 1);
-  expect_float(*this, in);
+  expect_floats(*this, in, 1);
   expect_rank(*this, in, 0, 3);
   TensorSpec spec = in[0].spec();
   spec.shape = {in[0].dim(0), in[0].dim(1)};
@@ -22,7 +21,6 @@ CostParts Deviation::cost(In in, In out) const {
 }
 
 void Deviation::cpu(In in, Out out) const {
-  namespace ei = Eigen::internal;
   const std::int64_t n = in[0].dim(1), e = in[0].dim(2);
   if (n == 0) return;
   dispatch_float(in[0].dtype(), name(), [&]<class T>() {
@@ -32,24 +30,21 @@ void Deviation::cpu(In in, Out out) const {
       for (std::int64_t b = begin; b < end; ++b) {
         const T* const x = in[0].data<T>() + b * n * e;
         cpu::sum_rows<T>(n, e, e, x, mean);
-        cpu::map(
-            e, static_cast<T*>(mean), [&](auto s) { return ei::pmul(s, share); },
-            static_cast<const T*>(mean));
+        cpu::map([&](auto s) { return ei::pmul(s, share); }, e, static_cast<T*>(mean),
+                 static_cast<const T*>(mean));
         for (std::int64_t i = 0; i < n; ++i)
           out[0].data<T>()[b * n + i] = cpu::row_sum(
-              e,
               [](auto a, auto m) {
                 const auto d = ei::psub(a, m);
                 return ei::pmul(d, d);
               },
-              x + i * e, static_cast<const T*>(mean));
+              e, x + i * e, static_cast<const T*>(mean));
       }
     });
   });
 }
 
 Samples Deviation::samples() {
-  using S = SampleInput;
   return {
       sample(Deviation(), {S::uniform({1, 1, 1})}), sample(Deviation(), {S::uniform({2, 197, 3})}),
       sample(Deviation(), {S::uniform({3, 5, 70})}), sample(Deviation(), {S::uniform({0, 5, 7})})};

@@ -10,13 +10,7 @@ namespace ops {
 class Deviation final : public NonDifferentiable<Deviation> {
  public:
   static constexpr std::string_view kNotDifferentiable = "it only ranks tokens";
-
-  std::string_view name() const override { return "deviation"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("deviation");
 };
 
 }  // namespace ops

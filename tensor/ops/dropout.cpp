@@ -8,8 +8,7 @@ namespace hg {
 namespace ops {
 
 TensorSpecs Dropout::infer(In in) const {
-  expect_inputs(*this, in, 1);
-  expect_float(*this, in);
+  expect_floats(*this, in, 1);
   require(probability >= 0 && probability < 1, name(), "probability {} is not in [0, 1)",
           probability);
   return {in[0].spec()};
@@ -32,7 +31,6 @@ void Dropout::cpu(In in, Out out) const {
 Tensors Dropout::grad(const GradArgs& args) const { return {run_one(*this, {args.grad_out[0]})}; }
 
 Samples Dropout::samples() {
-  using S = SampleInput;
   constexpr std::uint64_t kKey = 0x0123456789abcdef, kFar = (std::uint64_t{1} << 34) - 10;
   return {sample(Dropout(0.1, kKey, 0), {S::uniform({3, 197})}),
           sample(Dropout(0.5, kKey, 7), {S::uniform({1})}),

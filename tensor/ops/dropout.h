@@ -12,15 +12,9 @@ class Dropout final : public OpOf<Dropout> {
  public:
   Dropout(double probability, std::uint64_t key, std::uint64_t first)
       : probability(probability), key(key), first(first) {}
-
-  std::string_view name() const override { return "dropout"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("dropout");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {}, .out = {}}; }
-  static Samples samples();
 
   const double probability;        // of an element to become 0; in [0, 1)
   const std::uint64_t key, first;  // of the stream, and the position of the first draw

@@ -10,12 +10,9 @@ namespace hg {
 namespace ops {
 namespace {
 
-namespace ei = Eigen::internal;
-
 template <class T>
 void add_rows(std::int64_t n, const T* a, const T* b, T* y) {
-  cpu::map(
-      n, y, [](auto p, auto q) { return ei::padd(p, q); }, a, b);
+  cpu::map([](auto p, auto q) { return ei::padd(p, q); }, n, y, a, b);
 }
 
 // keep, the last of `inputs` inputs, where it is there
@@ -69,7 +66,7 @@ void EmbedTokens::cpu(In in, Out out) const {
   const std::int64_t* keep = ids_of(in, 4);
   dispatch_float(out[0].dtype(), name(), [&]<class T>() {
     const T *x = in[0].data<T>(), *cls = in[1].data<T>(), *positions = in[2].data<T>();
-    cpu::parallel_for(in[0].dim(0), 1, [&](std::int64_t b, std::int64_t) {
+    cpu::parallel_each(in[0].dim(0), 1, [&](std::int64_t b) {
       T* const y = out[0].data<T>() + b * (patches + width);
       add_rows(width, cls, positions, y);
       if (!keep) return add_rows(patches, x + b * patches, positions + width, y + width);
@@ -89,7 +86,6 @@ Tensors EmbedTokens::grad(const GradArgs& args) const {
 }
 
 Samples EmbedTokens::samples() {
-  using S = SampleInput;
   const auto of = [](std::int64_t b, std::int64_t n, std::int64_t e) {
     return sample(EmbedTokens(),
                   {S::uniform({b, n, e}), S::uniform({1, 1, e}), S::uniform({1, n + 1, e})});
@@ -152,7 +148,6 @@ void EmbedTokensBackward::cpu(In in, Out out) const {
 }
 
 Samples EmbedTokensBackward::samples() {
-  using S = SampleInput;
   const auto kept = [](std::int64_t b, std::int64_t k, std::int64_t n, std::int64_t e) {
     return sample(EmbedTokensBackward(n + 1), {S::uniform({b, k + 1, e}), S::integers({b, k}, n)});
   };

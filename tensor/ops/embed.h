@@ -11,28 +11,16 @@ namespace ops {
 
 class EmbedTokens final : public OpOf<EmbedTokens> {
  public:
-  std::string_view name() const override { return "embed_tokens"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("embed_tokens");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {3}, .out = {}}; }
-  static Samples samples();
 };
 
 // inputs dy [B, n+1, E] and perhaps keep; outputs dpatches, dcls, dpositions [1, positions, E]
-class EmbedTokensBackward final : public NonDifferentiable<EmbedTokensBackward> {
+class EmbedTokensBackward final : public GradientOp<EmbedTokensBackward> {
  public:
-  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
   explicit EmbedTokensBackward(std::int64_t positions) : positions(positions) {}
-
-  std::string_view name() const override { return "embed_tokens_backward"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("embed_tokens_backward");
 
   const std::int64_t positions;
 };

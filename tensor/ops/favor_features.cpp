@@ -9,7 +9,6 @@ namespace hg {
 namespace ops {
 namespace {
 
-namespace ei = Eigen::internal;
 using Shift = FavorFeatures::Shift;
 
 // Rows are tokens of a head: x [rows, d], products [rows, m].
@@ -31,17 +30,13 @@ struct Rows {
 template <class Body>
 void for_groups(const Rows& at, Shift shift, Body body) {
   if (shift == Shift::sequence) {
-    cpu::parallel_for(at.batch * at.heads, 1, [&](std::int64_t task, std::int64_t) {
-      body(task / at.heads, task % at.heads, 0, at.n);
-    });
+    cpu::parallel_each(at.batch * at.heads, 1,
+                       [&](std::int64_t task) { body(task / at.heads, task % at.heads, 0, at.n); });
     return;
   }
-  cpu::parallel_for(at.batch * at.n, cpu::row_grain(at.heads * at.m),
-                    [&](std::int64_t begin, std::int64_t end) {
-                      for (std::int64_t t = begin; t < end; ++t)
-                        for (std::int64_t h = 0; h < at.heads; ++h)
-                          body(t / at.n, h, t % at.n, t % at.n + 1);
-                    });
+  cpu::parallel_each(at.batch * at.n, cpu::row_grain(at.heads * at.m), [&](std::int64_t t) {
+    for (std::int64_t h = 0; h < at.heads; ++h) body(t / at.n, h, t % at.n, t % at.n + 1);
+  });
 }
 
 // Largest product of tokens [begin, end) of a head and the first place where it stands.
@@ -103,15 +98,14 @@ void FavorFeatures::cpu(In in, Out out) const {
                             : scale * Largest<T>(at, products, b, h, begin, end).value;
           for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t row = at.row(b, i, h);
-            const T norm = cpu::row_sum(
-                at.d, [](auto v) { return ei::pmul(v, v); }, x + row * at.d);
+            const T norm =
+                cpu::row_sum([](auto v) { return ei::pmul(v, v); }, at.d, x + row * at.d);
             const P offset = ei::pset1<P>(-(scale * scale * norm / 2 + top));
             cpu::map(
-                at.m, out[0].data<T>() + row * at.m,
                 [&](auto v) {
                   return ei::pmul(ei::padd(cpu::vexp(ei::pmadd(v, factor, offset)), small), root);
                 },
-                products + row * at.m);
+                at.m, out[0].data<T>() + row * at.m, products + row * at.m);
           }
         });
   });
@@ -122,7 +116,6 @@ Tensors FavorFeatures::grad(const GradArgs& args) const {
 }
 
 Samples FavorFeatures::samples() {
-  using S = SampleInput;
   return {
       sample(FavorFeatures(Shift::token, 1e-4), {S::uniform({1, 1, 1}), S::uniform({1, 1, 1, 1})}),
       sample(FavorFeatures(Shift::token, 1e-4),
@@ -135,8 +128,7 @@ Samples FavorFeatures::samples() {
 }
 
 TensorSpecs FavorFeaturesBackward::infer(In in) const {
-  expect_inputs(*this, in, 4);
-  expect_float(*this, in);
+  expect_floats(*this, in, 4);
   check_operands(*this, in.subspan(2));
   const TensorSpecs made = forward.infer(in.subspan(2));
   expect_shape(*this, in, 0, made[0].shape);
@@ -160,33 +152,27 @@ void FavorFeaturesBackward::cpu(In in, Out out) const {
     T* const dx = out[0].data<T>();
     T* const dp = out[1].data<T>();
     const T scale = static_cast<T>(at.scale());
-    const P factor = ei::pset1<P>(scale);
     const P small = cpu::splat<P>(forward.eps / std::sqrt(static_cast<double>(at.m)));
-    for_groups(
-        at, forward.shift,
-        [&](std::int64_t b, std::int64_t h, std::int64_t begin, std::int64_t end) {
-          T total = 0;
-          for (std::int64_t i = begin; i < end; ++i) {
-            const std::int64_t row = at.row(b, i, h), from = row * at.m;
-            const T sum = cpu::map_sum(
-                at.m, dp + from, [&](auto g, auto v) { return ei::pmul(g, ei::psub(v, small)); },
-                dy + from, y + from);
-            cpu::map(
-                at.m, dp + from, [&](auto v) { return ei::pmul(v, factor); }, dp + from);
-            const P pull = ei::pset1<P>(-scale * scale * sum);
-            cpu::map(
-                at.d, dx + row * at.d, [&](auto v) { return ei::pmul(v, pull); }, x + row * at.d);
-            total += sum;
-          }
-          if (forward.shift == Shift::none) return;
-          const Largest<T> top(at, products, b, h, begin, end);
-          dp[top.row * at.m + top.feature] -= scale * total;
-        });
+    for_groups(at, forward.shift,
+               [&](std::int64_t b, std::int64_t h, std::int64_t begin, std::int64_t end) {
+                 T total = 0;
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const std::int64_t row = at.row(b, i, h), from = row * at.m;
+                   const T sum =
+                       cpu::map_sum([&](auto g, auto v) { return ei::pmul(g, ei::psub(v, small)); },
+                                    at.m, dp + from, dy + from, y + from);
+                   cpu::scale_row(at.m, scale, dp + from, dp + from);
+                   cpu::scale_row(at.d, -scale * scale * sum, x + row * at.d, dx + row * at.d);
+                   total += sum;
+                 }
+                 if (forward.shift == Shift::none) return;
+                 const Largest<T> top(at, products, b, h, begin, end);
+                 dp[top.row * at.m + top.feature] -= scale * total;
+               });
   });
 }
 
 Samples FavorFeaturesBackward::samples() {
-  using S = SampleInput;
   Samples all;
   for (const Sample& from : FavorFeatures::samples()) {
     const auto& op = dynamic_cast<const FavorFeatures&>(*from.op);

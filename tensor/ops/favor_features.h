@@ -13,31 +13,18 @@ class FavorFeatures final : public OpOf<FavorFeatures> {
  public:
   enum class Shift { token, sequence, none };  // where c is taken from; none: c = 0
   FavorFeatures(Shift shift, double eps) : shift(shift), eps(eps) {}
-
-  std::string_view name() const override { return "favor_features"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("favor_features");
   Tensors grad(const GradArgs& args) const override;
-  static Samples samples();
 
   const Shift shift;
   const double eps;
 };
 
 // inputs dy, y, x, products; outputs dx, dproducts
-class FavorFeaturesBackward final : public NonDifferentiable<FavorFeaturesBackward> {
+class FavorFeaturesBackward final : public GradientOp<FavorFeaturesBackward> {
  public:
-  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
   explicit FavorFeaturesBackward(const FavorFeatures& forward) : forward(forward) {}
-
-  std::string_view name() const override { return "favor_features_backward"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("favor_features_backward");
 
   const FavorFeatures forward;
 };

@@ -27,12 +27,9 @@ constexpr std::int64_t kColumns = 64;
 template <class T>
 void scatter_columns(const Layout& at, const std::int64_t* ids, std::int64_t columns, const T* x,
                      T* y) {
-  namespace ei = Eigen::internal;
   for (std::int64_t r = 0; r < at.rows; ++r) std::fill_n(y + r * at.width, columns, T{0});
   for (std::int64_t i = 0; i < at.picks; ++i) {
-    T* const sum = y + ids[i] * at.width;
-    cpu::map(
-        columns, sum, [](auto a, auto b) { return ei::padd(a, b); }, sum, x + i * at.width);
+    cpu::add_row(columns, x + i * at.width, y + ids[i] * at.width);
   }
 }
 
@@ -52,7 +49,7 @@ std::uint64_t distinct_rows(const Tensor& ids, std::int64_t images, std::int64_t
   const std::int64_t picks = images == 0 ? 0 : ids.numel() / images;
   std::uint64_t distinct = 0;
   for (std::int64_t i = 0; i < images * picks; ++i) {
-    char& row = seen[static_cast<std::size_t>(i / picks * rows + id[i])];
+    char& row = seen[i / picks * rows + id[i]];
     distinct += row == 0;
     row = 1;
   }
@@ -87,13 +84,10 @@ void GatherRows::cpu(In in, Out out) const {
   dispatch_any(in[0].dtype(), [&]<class T>() {
     const T* x = in[0].data<T>();
     T* y = out[0].data<T>();
-    cpu::parallel_for(at.images * at.picks, cpu::row_grain(at.width),
-                      [&](std::int64_t begin, std::int64_t end) {
-                        for (std::int64_t i = begin; i < end; ++i) {
-                          const std::int64_t row = i / at.picks * at.rows + ids[i];
-                          std::copy_n(x + row * at.width, at.width, y + i * at.width);
-                        }
-                      });
+    cpu::parallel_each(at.images * at.picks, cpu::row_grain(at.width), [&](std::int64_t i) {
+      const std::int64_t row = i / at.picks * at.rows + ids[i];
+      std::copy_n(x + row * at.width, at.width, y + i * at.width);
+    });
   });
 }
 
@@ -105,7 +99,6 @@ Tensors GatherRows::grad(const GradArgs& args) const {
 }
 
 Samples GatherRows::samples() {
-  using S = SampleInput;
   return {sample(GatherRows(), {S::uniform({197, 3}), S::integers({1}, 197)}),
           sample(GatherRows(), {S::uniform({5, 70}), S::integers({3, 2, 4}, 5)}),
           sample(GatherRows(), {S::uniform({3, 2}), S::integers({}, 3)}),
@@ -144,7 +137,7 @@ void ScatterAddRows::cpu(In in, Out out) const {
   const Layout at = layout_of(out[0], in[1]);
   const std::int64_t blocks = (at.width + kColumns - 1) / kColumns;
   dispatch_float(in[0].dtype(), name(), [&]<class T>() {
-    cpu::parallel_for(at.images * blocks, 1, [&](std::int64_t chunk, std::int64_t) {
+    cpu::parallel_each(at.images * blocks, 1, [&](std::int64_t chunk) {
       const std::int64_t image = chunk / blocks, column = chunk % blocks * kColumns;
       scatter_columns(at, in[1].data<std::int64_t>() + image * at.picks,
                       std::min(kColumns, at.width - column),
@@ -159,7 +152,6 @@ Tensors ScatterAddRows::grad(const GradArgs& args) const {
 }
 
 Samples ScatterAddRows::samples() {
-  using S = SampleInput;
   const auto table = [](std::int64_t rows) { return ScatterAddRows(rows, Form::table); };
   const auto images = [](std::int64_t rows) { return ScatterAddRows(rows, Form::per_image); };
   return {sample(table(197), {S::uniform({3, 2}), S::integers({3}, 197)}),

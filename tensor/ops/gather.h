@@ -15,14 +15,9 @@ std::uint64_t distinct_rows(const Tensor& ids, std::int64_t images, std::int64_t
 // x [R,D], ids of any shape -> ids.shape + [D];  x [B,N,D], ids [B,k] -> [B,k,D]
 class GatherRows final : public OpOf<GatherRows> {
  public:
-  std::string_view name() const override { return "gather_rows"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("gather_rows");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {1}, .out = {}}; }
-  static Samples samples();
 };
 
 // table: src ids.shape + [D] -> [rows,D];  per_image: src [B,k,D], ids [B,k] -> [B,rows,D]
@@ -30,15 +25,9 @@ class ScatterAddRows final : public OpOf<ScatterAddRows> {
  public:
   enum class Form { table, per_image };
   ScatterAddRows(std::int64_t rows, Form form) : rows(rows), form(form) {}
-
-  std::string_view name() const override { return "scatter_add_rows"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("scatter_add_rows");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {1}, .out = {}}; }
-  static Samples samples();
 
   const std::int64_t rows;
   const Form form;

@@ -16,27 +16,19 @@ struct Sizes {
   Sizes(const Supports& supports, const Tensor& x, const Tensor& weight)
       : supports(supports),
         batch(x.dim(0)),
-        heads(supports[0]->heads()),
+        heads(supports.heads()),
         n(x.dim(1)),
         e(x.dim(2)),
         d(weight.dim(0) / (3 * heads)) {}
   std::int64_t width() const { return heads * d; }
-  const PairSupport& of(std::int64_t b) const {
-    return *supports[supports.size() == 1 ? 0 : static_cast<std::size_t>(b)];
-  }
-  std::int64_t kept_before(std::int64_t b) const {
-    if (supports.size() == 1) return b * supports[0]->kept();
-    std::int64_t sum = 0;
-    for (std::int64_t i = 0; i < b; ++i) sum += of(i).kept();
-    return sum;
-  }
+  const PairSupport& of(std::int64_t b) const { return supports.of_image(b); }
   std::int64_t first_row(std::int64_t b, std::int64_t h) const {  // in k and v
-    return kept_before(b) + of(b).first_key(h);
+    return supports.kept(b) + of(b).first_key(h);
   }
   // Row of the weight where head h of q (0), k (1) or v (2) begins.
   std::int64_t weight_row(int which, std::int64_t h) const { return which * width() + h * d; }
   std::uint64_t outputs() const {
-    return static_cast<std::uint64_t>(batch * n * width() + 2 * kept_before(batch) * d);
+    return static_cast<std::uint64_t>(batch * n * width() + 2 * supports.kept(batch) * d);
   }
   // Rows of the weight that some token is multiplied with.
   std::uint64_t used_rows() const {
@@ -108,19 +100,16 @@ class PackedHeads {
 
 template <class T>
 void project(const Sizes& s, const T* x, const T* weight, const T* bias, T* q, T* k, T* v) {
-  cpu::Epilogue<T> epilogue;
-  epilogue.bias = bias;
   cpu::gemm<T>(s.batch * s.n, s.width(), s.e, {x, s.e, 1}, {weight, 1, s.e}, q, s.width(),
-               epilogue);
+               {.bias = bias});
   const PackedHeads<T> packed(s, weight, true);
-  cpu::parallel_for(s.batch * s.heads, 1, [&](std::int64_t task, std::int64_t) {
+  cpu::parallel_each(s.batch * s.heads, 1, [&](std::int64_t task) {
     const std::int64_t b = task / s.heads, h = task % s.heads;
     const KeptRows<T> rows(s, x, b, h);
     for (int which : {1, 2}) {
-      cpu::Epilogue<T> own;
-      own.bias = bias ? bias + s.weight_row(which, h) : nullptr;
       packed.multiply(which, h, rows.count(), rows.matrix(),
-                      (which == 1 ? k : v) + s.first_row(b, h) * s.d, own);
+                      (which == 1 ? k : v) + s.first_row(b, h) * s.d,
+                      {.bias = bias ? bias + s.weight_row(which, h) : nullptr});
     }
   });
 }
@@ -136,24 +125,17 @@ template <class T>
 void input_gradient(const Sizes& s, const Arrived<T>& grad, const T* weight, T* dx) {
   cpu::gemm<T>(s.batch * s.n, s.e, s.width(), {grad.q, s.width(), 1}, {weight, s.e, 1}, dx, s.e);
   const PackedHeads<T> packed(s, weight, false);
-  cpu::parallel_for(s.batch, 1, [&](std::int64_t b, std::int64_t) {
+  cpu::parallel_each(s.batch, 1, [&](std::int64_t b) {
     const cpu::Scratch<T> sums(s.n * s.e);
     for (std::int64_t h = 0; h < s.heads; ++h) {
       const bool all = s.of(b).keeps_all(h);
       const std::int64_t rows = s.of(b).kept(h);
       T* const to = all ? dx + b * s.n * s.e : sums;
-      for (int which : {1, 2}) {
-        cpu::Epilogue<T> add;
-        add.accumulate = all || which == 2;
+      for (int which : {1, 2})
         packed.multiply(which, h, rows, {grad.of(which) + s.first_row(b, h) * s.d, s.d, 1}, to,
-                        add);
-      }
-      for (std::int64_t r = 0; r < rows && !all; ++r) {
-        T* const row = dx + (b * s.n + s.of(b).kept_tokens(h)[r]) * s.e;
-        cpu::map(
-            s.e, row, [](auto y, auto z) { return Eigen::internal::padd(y, z); },
-            static_cast<const T*>(row), static_cast<const T*>(sums + r * s.e));
-      }
+                        {.accumulate = all || which == 2});
+      for (std::int64_t r = 0; r < rows && !all; ++r)
+        cpu::add_row<T>(s.e, sums + r * s.e, dx + (b * s.n + s.of(b).kept_tokens(h)[r]) * s.e);
     }
   });
 }
@@ -161,34 +143,28 @@ void input_gradient(const Sizes& s, const Arrived<T>& grad, const T* weight, T* 
 template <class T>
 void weight_gradient(const Sizes& s, const Arrived<T>& grad, const T* x, T* dw) {
   cpu::gemm<T>(s.width(), s.e, s.batch * s.n, {grad.q, 1, s.width()}, {x, s.e, 1}, dw, s.e);
-  cpu::parallel_for(s.heads, 1, [&](std::int64_t h, std::int64_t) {
+  cpu::parallel_each(s.heads, 1, [&](std::int64_t h) {
     const cpu::Scratch<T> packed(cpu::gemm_scratch<T>(s.e, std::max<std::int64_t>(1, s.n)));
     for (int which : {1, 2}) std::fill_n(dw + s.weight_row(which, h) * s.e, s.d * s.e, T{0});
     for (std::int64_t b = 0; b < s.batch; ++b) {
       const KeptRows<T> rows(s, x, b, h);
-      for (int which : {1, 2}) {
-        cpu::Epilogue<T> add;
-        add.accumulate = true;
+      for (int which : {1, 2})
         cpu::gemm_serial<T>(s.d, s.e, rows.count(),
                             {grad.of(which) + s.first_row(b, h) * s.d, 1, s.d}, rows.matrix(),
-                            dw + s.weight_row(which, h) * s.e, s.e, packed, add);
-      }
+                            dw + s.weight_row(which, h) * s.e, s.e, packed, {.accumulate = true});
     }
   });
 }
 
 template <class T>
 void add_rows(std::int64_t rows, std::int64_t width, std::int64_t stride, const T* x, T* sum) {
-  for (std::int64_t r = 0; r < rows; ++r)
-    cpu::map(
-        width, sum, [](auto y, auto z) { return Eigen::internal::padd(y, z); },
-        static_cast<const T*>(sum), x + r * stride);
+  for (std::int64_t r = 0; r < rows; ++r) cpu::add_row(width, x + r * stride, sum);
 }
 
 template <class T>
 void bias_gradient(const Sizes& s, const Arrived<T>& grad, T* db) {
   std::fill_n(db, 3 * s.width(), T{0});
-  cpu::parallel_for(s.heads, 1, [&](std::int64_t h, std::int64_t) {
+  cpu::parallel_each(s.heads, 1, [&](std::int64_t h) {
     add_rows(s.batch * s.n, s.d, s.width(), grad.q + h * s.d, db + h * s.d);
     for (int which : {1, 2})
       for (std::int64_t b = 0; b < s.batch; ++b)
@@ -198,17 +174,12 @@ void bias_gradient(const Sizes& s, const Arrived<T>& grad, T* db) {
 }
 
 void check_operands(const Op& op, const Supports& supports, const Tensor& x, const Tensor& weight) {
-  require(!supports.empty(), op.name(), "no support");
   require(x.rank() == 3 && x.dim(2) > 0, op.name(), "expected x [B, N, E], got {}", x);
-  const std::int64_t heads = supports[0]->heads();
+  supports.check(op, x);
+  const std::int64_t heads = supports.heads();
   require(weight.rank() == 2 && weight.dim(1) == x.dim(2) && weight.dim(0) > 0 &&
               weight.dim(0) % (3 * heads) == 0,
           op.name(), "weight {} does not make q, k and v of {} heads from {}", weight, heads, x);
-  require(supports.size() == 1 || static_cast<std::int64_t>(supports.size()) == x.dim(0), op.name(),
-          "{} supports for {} images", supports.size(), x.dim(0));
-  for (const auto& support : supports)
-    require(support->heads() == heads && support->tokens() == x.dim(1), op.name(),
-            "a support of {} heads of {} tokens for {}", support->heads(), support->tokens(), x);
 }
 
 std::shared_ptr<const PairSupport> sample_support(std::int64_t heads, std::int64_t tokens) {
@@ -242,7 +213,7 @@ TensorSpecs KeptProjection::infer(In in) const {
   const Sizes s(supports, in[0], in[1]);
   TensorSpec q = in[0].spec(), kept = in[0].spec();
   q.shape = {s.batch, s.n, s.width()};
-  kept.shape = {s.kept_before(s.batch), s.d};
+  kept.shape = {s.supports.kept(s.batch), s.d};
   return {q, kept, kept};
 }
 
@@ -272,15 +243,14 @@ Tensors KeptProjection::grad(const GradArgs& args) const {
   Tensors grads(args.in.size());
   std::size_t next = 0;
   for (const auto& [i, wanted] : {std::pair{0, wants.x}, {1, wants.weight}, {2, wants.bias}})
-    if (wanted) grads[static_cast<std::size_t>(i)] = got[next++];
+    if (wanted) grads[i] = got[next++];
   return grads;
 }
 
 Samples KeptProjection::samples() {
-  using S = SampleInput;
   Samples all;
   for (const ProjectionSample& p : projection_samples()) {
-    const std::int64_t rows = 3 * p.supports[0]->heads() * p.d;
+    const std::int64_t rows = 3 * p.supports.heads() * p.d;
     std::vector<S> inputs{S::uniform({p.batch, p.n, p.e}), S::uniform({rows, p.e})};
     if (p.bias) inputs.push_back(S::uniform({rows}));
     all.push_back(sample(KeptProjection(p.supports), inputs));
@@ -289,12 +259,11 @@ Samples KeptProjection::samples() {
 }
 
 TensorSpecs KeptProjectionBackward::infer(In in) const {
-  expect_inputs(*this, in, 5);
-  expect_float(*this, in);
+  expect_floats(*this, in, 5);
   check_operands(*this, supports, in[3], in[4]);
   const Sizes s(supports, in[3], in[4]);
   expect_shape(*this, in, 0, {s.batch, s.n, s.width()});
-  for (const int i : {1, 2}) expect_shape(*this, in, i, {s.kept_before(s.batch), s.d});
+  for (const int i : {1, 2}) expect_shape(*this, in, i, {s.supports.kept(s.batch), s.d});
   TensorSpecs specs;
   if (wants.x) specs.push_back(in[3].spec());
   if (wants.weight) specs.push_back(in[4].spec());
@@ -333,17 +302,12 @@ void KeptProjectionBackward::cpu(In in, Out out) const {
 }
 
 Samples KeptProjectionBackward::samples() {
-  using S = SampleInput;
   Samples all;
   for (const ProjectionSample& p : projection_samples())
     for (const Wants& wants : {Wants{true, true, p.bias}, Wants{p.bias, false, false},
                                Wants{false, p.bias, false}, Wants{false, false, true}}) {
-      const std::int64_t heads = p.supports[0]->heads();
-      std::int64_t kept = p.batch * p.supports[0]->kept();
-      if (p.supports.size() > 1) {
-        kept = 0;
-        for (const auto& support : p.supports) kept += support->kept();
-      }
+      const std::int64_t heads = p.supports.heads();
+      const std::int64_t kept = p.supports.kept(p.batch);
       all.push_back(sample(KeptProjectionBackward(p.supports, wants),
                            {S::uniform({p.batch, p.n, heads * p.d}), S::uniform({kept, p.d}),
                             S::uniform({kept, p.d}), S::uniform({p.batch, p.n, p.e}),

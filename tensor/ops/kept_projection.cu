@@ -205,12 +205,11 @@ void KeptProjection::cuda(In in, Out out, CudaStream& stream) const {
   for_heads(supports, s, [&](const HeadOf& head) {
     const float* const rows = kept_rows(head, s, x, buffer.data<float>(), stream);
     for (const int which : {1, 2})
-      cuda::gemm(
-          head.images, head.kept(), s.d, s.e, {rows, s.e, 1, head.kept() * s.e},
-          {weight + s.weight_row(which, head.h) * s.e, 1, s.e, 0},
-          cuda::Product{out[static_cast<std::size_t>(which)].data<float>() + head.first_row * s.d,
-                        s.d, head.support->kept() * s.d, false},
-          stream);
+      cuda::gemm(head.images, head.kept(), s.d, s.e, {rows, s.e, 1, head.kept() * s.e},
+                 {weight + s.weight_row(which, head.h) * s.e, 1, s.e, 0},
+                 cuda::Product{out[which].data<float>() + head.first_row * s.d, s.d,
+                               head.support->kept() * s.d, false},
+                 stream);
   });
   if (in.size() < 3) return;
   const float* const bias = in[2].data<float>();

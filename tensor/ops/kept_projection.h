@@ -8,41 +8,28 @@
 #include "tensor/ops/attention/pair_support.h"
 
 namespace hg {
-
 namespace ops {
 
+// parts of the cost, as backward: product, bias
 class KeptProjection final : public OpOf<KeptProjection> {
  public:
   explicit KeptProjection(Supports supports) : supports(std::move(supports)) {}
-
-  std::string_view name() const override { return "kept_projection"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;  // parts: product, bias
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("kept_projection");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {0, 1}, .out = {}}; }
-  static Samples samples();
 
   const Supports supports;
 };
 
 // inputs dq, dk, dv, x, weight; outputs dx, dweight, dbias, as far as wanted
-class KeptProjectionBackward final : public NonDifferentiable<KeptProjectionBackward> {
+class KeptProjectionBackward final : public GradientOp<KeptProjectionBackward> {
  public:
-  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
   struct Wants {
     bool x, weight, bias;
   };
   KeptProjectionBackward(Supports supports, Wants wants)
       : supports(std::move(supports)), wants(wants) {}
-
-  std::string_view name() const override { return "kept_projection_backward"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;  // parts: product, bias
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("kept_projection_backward");
 
   const Supports supports;
   const Wants wants;

@@ -19,26 +19,7 @@ QuadraticOptions KeyUpdateOptions::scores(bool apart) const {
 namespace ops {
 namespace {
 
-namespace ei = Eigen::internal;
 using cpu::TokenHeads;
-
-template <class T>
-void add(std::int64_t n, const T* x, T* y) {
-  cpu::map(
-      n, y, [](auto a, auto b) { return ei::padd(a, b); }, y, x);
-}
-template <class T>
-void scale_row(std::int64_t n, T factor, const T* x, T* y) {
-  const auto f = ei::pset1<cpu::Packet<T>>(factor);
-  cpu::map(
-      n, y, [&](auto v) { return ei::pmul(v, f); }, x);
-}
-template <class T>
-void add_scaled(std::int64_t n, T factor, const T* x, T* y) {
-  const auto f = ei::pset1<cpu::Packet<T>>(factor);
-  cpu::map(
-      n, y, [&](auto a, auto v) { return ei::pmadd(v, f, a); }, y, x);
-}
 
 template <class T>
 struct Forward {
@@ -64,8 +45,8 @@ struct Forward {
         const T shift = call.scale[0] * cpu::row_max(s.m, row);
         const T sum = cpu::exp_sum(s.m, row, call.scale[0], shift, row);
         lse[head * s.n + i + r] = shift + std::log(sum);
-        scale_row(s.m, T{1} / sum, row, row);
-        add(s.m, row, sums);
+        cpu::scale_row<T>(s.m, T{1} / sum, row, row);
+        cpu::add_row<T>(s.m, row, sums);
       }
       cpu::gemm_serial<T>(s.m, s.d, rows, {scores, 1, s.m}, summed.matrix(b, h, i), out.at(b, h),
                           out.row, packed, {.accumulate = i > 0});
@@ -84,9 +65,8 @@ struct Forward {
     }
     const auto t = ei::pset1<cpu::Packet<T>>(theta), a = ei::pset1<cpu::Packet<T>>(factor),
                p = ei::pset1<cpu::Packet<T>>(precision);
-    cpu::map(
-        d, key, [&](auto n, auto k0) { return ei::pdiv(ei::pmadd(a, n, ei::pmul(t, k0)), p); }, key,
-        prior_mean.at(b, h) + j * prior_mean.row);
+    cpu::map([&](auto n, auto k0) { return ei::pdiv(ei::pmadd(a, n, ei::pmul(t, k0)), p); }, d, key,
+             key, prior_mean.at(b, h) + j * prior_mean.row);
   }
 };
 
@@ -143,11 +123,9 @@ struct Backward {
     for (std::int64_t j = 0; j < s.m; ++j) {
       const T* const dk = grad_out.at(b, h) + j * grad_out.row;
       const T p = precision(b * s.heads + h, j), share = p == 0 ? T{0} : factor / p;
-      scale_row(s.d, share, dk, dn + j * s.d);
+      cpu::scale_row<T>(s.d, share, dk, dn + j * s.d);
       if (stop) continue;
-      dc[j] = -share * cpu::row_sum(
-                           s.d, [](auto x, auto y) { return ei::pmul(x, y); }, dk,
-                           static_cast<const T*>(out.at(b, h) + j * out.row));
+      dc[j] = -share * cpu::dot<T>(s.d, dk, out.at(b, h) + j * out.row);
     }
   }
   // w: scores -> weights; ds: dw -> gradients of the scores, which are added to sums
@@ -156,32 +134,29 @@ struct Backward {
     const cpu::QuadraticSizes& s = call.s;
     const P scale = ei::pset1<P>(call.scale[0]);
     const P shift = ei::pset1<P>(-lse[(b * s.heads + h) * s.n + i]);
-    cpu::map(
-        s.m, w, [&](auto x) { return cpu::vexp(ei::pmadd(x, scale, shift)); }, w);
+    cpu::map([&](auto x) { return cpu::vexp(ei::pmadd(x, scale, shift)); }, s.m, w, w);
     if (!ds) return;
-    const P dot = ei::pset1<P>(cpu::row_sum(
-        s.m, [](auto x, auto y) { return ei::pmul(x, y); }, static_cast<const T*>(w),
-        static_cast<const T*>(ds)));
-    cpu::map(
-        s.m, ds, [&](auto g, auto x) { return ei::pmul(ei::pmul(ei::psub(g, dot), x), scale); }, ds,
-        w);
-    if (call.has_bias()) add(s.m, ds, sums);
+    const P dot = ei::pset1<P>(cpu::dot<T>(s.m, w, ds));
+    cpu::map([&](auto g, auto x) { return ei::pmul(ei::pmul(ei::psub(g, dot), x), scale); }, s.m,
+             ds, ds, w);
+    if (call.has_bias()) cpu::add_row<T>(s.m, ds, sums);
   }
   void store(std::int64_t b, std::int64_t h, std::int64_t j, T* grad, T sum) const {
     const std::int64_t d = call.s.d;
     const T* const given = grad_out.at(b, h) + j * grad_out.row;
     const T p = precision(b * call.s.heads + h, j);
-    if (!stop && call.has_bias()) add_scaled(d, -sum, call.k[0].at(b, h) + j * call.k[0].row, grad);
+    if (!stop && call.has_bias())
+      cpu::add_scaled<T>(d, -sum, call.k[0].at(b, h) + j * call.k[0].row, grad);
     T *const mean = dmean.at(b, h) + j * dmean.row, *const key = dk.at(b, h) + j * dk.row;
     if (values) {  // on what it has of the sums; where p is 0, the value was kept
-      add_scaled(d, p == 0 ? T{1} : theta / p, given, mean);
+      cpu::add_scaled<T>(d, p == 0 ? T{1} : theta / p, given, mean);
       std::copy_n(grad, d, key);
       return;
     }
-    scale_row(d, p == 0 ? T{0} : theta / p, given, mean);
-    if (p == 0) add(d, given, grad);  // the key was kept
+    cpu::scale_row<T>(d, p == 0 ? T{0} : theta / p, given, mean);
+    if (p == 0) cpu::add_row<T>(d, given, grad);  // the key was kept
     if (own_keys)
-      add(d, grad, mean);
+      cpu::add_row<T>(d, grad, mean);
     else
       std::copy_n(grad, d, key);
   }
@@ -275,9 +250,8 @@ void KeyUpdate::cpu(In in, Out out) const {
                              static_cast<T>(options.theta),
                              values ? static_cast<T>(options.beta) : call.scale[0]};
     const std::int64_t heads = options.heads;
-    cpu::parallel_for(in[0].dim(0) * heads, 1, [&](std::int64_t head, std::int64_t) {
-      forward(head / heads, head % heads);
-    });
+    cpu::parallel_each(in[0].dim(0) * heads, 1,
+                       [&](std::int64_t head) { forward(head / heads, head % heads); });
   });
 }
 
@@ -302,8 +276,7 @@ TensorSpecs KeyUpdateBackward::infer(In in) const {
   expect_float(*this, in);
   const TensorSpecs made = updated_specs(*this, options, in.subspan(4));
   expect_shape(*this, in, 0, made[0].shape);
-  for (int i = 0; i < 3; ++i)
-    expect_shape(*this, in, i + 1, made[static_cast<std::size_t>(i)].shape);
+  for (int i = 0; i < 3; ++i) expect_shape(*this, in, i + 1, made[i].shape);
   TensorSpecs specs;
   for (const Tensor& t : in.subspan(4)) specs.push_back(t.spec());
   return specs;
@@ -360,14 +333,12 @@ void KeyUpdateBackward::cpu(In in, Out out) const {
                                values,
                                own};
     const std::int64_t heads = options.heads;
-    cpu::parallel_for(forward[0].dim(0) * heads, 1, [&](std::int64_t task, std::int64_t) {
-      backward(task / heads, task % heads);
-    });
+    cpu::parallel_each(forward[0].dim(0) * heads, 1,
+                       [&](std::int64_t task) { backward(task / heads, task % heads); });
   });
 }
 
 Samples KeyUpdateBackward::samples() {
-  using S = SampleInput;
   Samples all;
   for (const auto& [options, inputs] : update_cases()) {
     const Shape& qkv = inputs[0].shape;

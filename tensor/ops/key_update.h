@@ -25,36 +25,23 @@ struct KeyUpdateOptions {
 
 namespace ops {
 
+// outputs keys or values, and for the gradient lse and the sums of weights, both [B, H, N];
+// parts of the cost, as backward: qk, weights, wq or wv
 class KeyUpdate final : public OpOf<KeyUpdate> {
  public:
   explicit KeyUpdate(const KeyUpdateOptions& options) : options(options) {}
-
-  std::string_view name() const override { return options.values ? "value_update" : "key_update"; }
-  TensorSpecs infer(In in) const override;       // keys or values; lse, sums of weights [B, H, N]
-  CostParts cost(In in, In out) const override;  // parts: qk, weights, wq or wv
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP(options.values ? "value_update" : "key_update");
   Tensors grad(const GradArgs& args) const override;
   Indices auxiliary_outputs() const override { return {1, 2}; }
-  static Samples samples();
 
   const KeyUpdateOptions options;
 };
 
 // inputs dk', the forward's outputs, then its inputs; outputs their gradients
-class KeyUpdateBackward final : public NonDifferentiable<KeyUpdateBackward> {
+class KeyUpdateBackward final : public GradientOp<KeyUpdateBackward> {
  public:
-  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
   explicit KeyUpdateBackward(const KeyUpdateOptions& options) : options(options) {}
-
-  std::string_view name() const override {
-    return options.values ? "value_update_backward" : "key_update_backward";
-  }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;  // parts: qk, weights, wq or wv
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP(options.values ? "value_update_backward" : "key_update_backward");
 
   const KeyUpdateOptions options;
 };

@@ -1,11 +1,9 @@
 #pragma once
 
-#include <limits>
-
 #include "tensor/ops/key_update.h"
 #include "tensor/reference.h"
 
-namespace hg {
+namespace hg::ops {
 
 // qkv and the present keys, by image, head, token, channel.
 template <class T>
@@ -62,133 +60,121 @@ struct KeyUpdateReference {
   }
 };
 
-template <>
-struct Reference<ops::KeyUpdate> {
-  template <class T>
-  static void run(const ops::KeyUpdate& op, RefIn<T> in, RefOut<T> out) {
-    KeyUpdateReference<T> x(op.options, in);
-    for (const char* name : {"qk", "weights", x.sums()}) ref::part(name);
-    for (std::int64_t b = 0; b < x.batch; ++b)
-      for (std::int64_t h = 0; h < x.o.heads; ++h) head(x, b, h, out);
-  }
-
-  template <class T>
-  static void head(KeyUpdateReference<T>& x, std::int64_t b, std::int64_t h, RefOut<T> out) {
-    const std::vector<T> bias = x.bias(b, h);
-    const std::int64_t first = (b * x.o.heads + h) * x.n;
-    std::vector<T> mass(static_cast<std::size_t>(x.n), T(0)),
-        sums(static_cast<std::size_t>(x.n * x.d), T(0));
-    for (std::int64_t i = 0; i < x.n; ++i) {
-      std::vector<T> w = x.scores(bias, b, h, i);
-      for (T& s : w) s = s * T(x.scale());
-      ref::part("weights");
-      T top(-std::numeric_limits<double>::infinity()), sum(0);
-      for (const T& s : w) top = ref::max(top, s);
-      for (T& s : w) s = ref::exp(s - top);
-      for (const T& s : w) sum += s;
-      for (T& s : w) s = s / sum;
-      out[1][first + i] = T(double(top) + std::log(double(sum)));
-      for (std::int64_t j = 0; j < x.n; ++j) mass[j] += w[j];
-      ref::part(x.sums());
-      for (std::int64_t j = 0; j < x.n; ++j)
-        for (std::int64_t c = 0; c < x.d; ++c)
-          ref::mac(sums[j * x.d + c], w[j], x.in[0][x.packed(x.summed(), b, h, i, c)]);
-    }
-    for (std::int64_t j = 0; j < x.n; ++j) {
-      ref::part("weights");
-      out[2][first + j] = mass[j];
-      ref::part(x.sums());
-      const T precision(x.o.theta + x.factor() * double(mass[j]));
+template <class T>
+void head(KeyUpdateReference<T>& x, std::int64_t b, std::int64_t h, RefOut<T> out) {
+  const std::vector<T> bias = x.bias(b, h);
+  const std::int64_t first = (b * x.o.heads + h) * x.n;
+  std::vector<T> mass(static_cast<std::size_t>(x.n), T(0)),
+      sums(static_cast<std::size_t>(x.n * x.d), T(0));
+  for (std::int64_t i = 0; i < x.n; ++i) {
+    std::vector<T> w = x.scores(bias, b, h, i);
+    for (T& s : w) s = s * T(x.scale());
+    ref::part("weights");
+    out[1][first + i] = ref::softmax(w);
+    for (std::int64_t j = 0; j < x.n; ++j) mass[j] += w[j];
+    ref::part(x.sums());
+    for (std::int64_t j = 0; j < x.n; ++j)
       for (std::int64_t c = 0; c < x.d; ++c)
-        out[0][x.apart(b, h, j, c)] = (T(x.o.theta) * x.in[0][x.packed(x.mean(), b, h, j, c)] +
-                                       T(x.factor()) * sums[j * x.d + c]) /
-                                      precision;
-    }
+        ref::mac(sums[j * x.d + c], w[j], x.in[0][x.packed(x.summed(), b, h, i, c)]);
   }
-};
-
-template <>
-struct Reference<ops::KeyUpdateBackward> {
-  // in: dk', k', lse, sums of weights, then the forward's inputs
-  template <class T>
-  static void run(const ops::KeyUpdateBackward& op, RefIn<T> in, RefOut<T> out) {
-    KeyUpdateReference<T> x(op.options, in.subspan(4));
-    for (const char* name : {"qk", "weights", x.sums()}) ref::part(name);
+  for (std::int64_t j = 0; j < x.n; ++j) {
+    ref::part("weights");
+    out[2][first + j] = mass[j];
     ref::part(x.sums());
-    for (std::int64_t i = 0; i < out[0].numel(); ++i) out[0][i] = T(0);
-    ref::part("qk");
-    for (std::int64_t i = 0; !x.own() && i < out[1].numel(); ++i) out[1][i] = T(0);
-    for (std::int64_t b = 0; b < x.batch; ++b)
-      for (std::int64_t h = 0; h < x.o.heads; ++h) head(x, b, h, in, out);
+    const T precision(x.o.theta + x.factor() * double(mass[j]));
+    for (std::int64_t c = 0; c < x.d; ++c)
+      out[0][x.apart(b, h, j, c)] = (T(x.o.theta) * x.in[0][x.packed(x.mean(), b, h, j, c)] +
+                                     T(x.factor()) * sums[j * x.d + c]) /
+                                    precision;
   }
+}
 
-  template <class T>
-  static void head(KeyUpdateReference<T>& x, std::int64_t b, std::int64_t h, RefIn<T> in,
-                   RefOut<T> out) {
-    const bool through = !x.o.stop_gradient;
-    const std::int64_t first = (b * x.o.heads + h) * x.n;
-    const std::vector<T> bias = x.bias(b, h);
-    std::vector<T> dn(static_cast<std::size_t>(x.n * x.d), T(0)), dc, grad(dn),
-        sums(static_cast<std::size_t>(x.n), T(0));
+template <class T>
+void reference(const KeyUpdate& op, RefIn<T> in, RefOut<T> out) {
+  KeyUpdateReference<T> x(op.options, in);
+  for (const char* name : {"qk", "weights", x.sums()}) ref::part(name);
+  for (std::int64_t b = 0; b < x.batch; ++b)
+    for (std::int64_t h = 0; h < x.o.heads; ++h) head(x, b, h, out);
+}
+
+template <class T>
+void head(KeyUpdateReference<T>& x, std::int64_t b, std::int64_t h, RefIn<T> in, RefOut<T> out) {
+  const bool through = !x.o.stop_gradient;
+  const std::int64_t first = (b * x.o.heads + h) * x.n;
+  const std::vector<T> bias = x.bias(b, h);
+  std::vector<T> dn(static_cast<std::size_t>(x.n * x.d), T(0)), dc, grad(dn),
+      sums(static_cast<std::size_t>(x.n), T(0));
+  ref::part(x.sums());
+  for (std::int64_t j = 0; j < x.n; ++j) {
+    const double precision = x.o.theta + x.factor() * double(in[3][first + j]);
+    T dot(0);
+    for (std::int64_t c = 0; c < x.d; ++c) {
+      const T g = in[0][x.apart(b, h, j, c)];
+      dn[j * x.d + c] = g * T(x.factor() / precision);
+      if (through) dot += g * in[1][x.apart(b, h, j, c)];
+      T& mean = out[0][x.packed(x.mean(), b, h, j, c)];
+      if (x.o.values)
+        mean += g * T(x.o.theta / precision);
+      else
+        mean = g * T(x.o.theta / precision);
+    }
+    dc.push_back(T(-double(dot) * x.factor() / precision));
+  }
+  for (std::int64_t i = 0; i < x.n; ++i) {
+    std::vector<T> w = x.scores(bias, b, h, i), ds(w.size(), T(0));
+    ref::part("weights");
+    for (T& s : w) s = ref::exp(s * T(x.scale()) - in[2][first + i]);
     ref::part(x.sums());
-    for (std::int64_t j = 0; j < x.n; ++j) {
-      const double precision = x.o.theta + x.factor() * double(in[3][first + j]);
-      T dot(0);
-      for (std::int64_t c = 0; c < x.d; ++c) {
-        const T g = in[0][x.apart(b, h, j, c)];
-        dn[j * x.d + c] = g * T(x.factor() / precision);
-        if (through) dot += g * in[1][x.apart(b, h, j, c)];
-        T& mean = out[0][x.packed(x.mean(), b, h, j, c)];
-        if (x.o.values)
-          mean += g * T(x.o.theta / precision);
-        else
-          mean = g * T(x.o.theta / precision);
-      }
-      dc.push_back(T(-double(dot) * x.factor() / precision));
-    }
-    for (std::int64_t i = 0; i < x.n; ++i) {
-      std::vector<T> w = x.scores(bias, b, h, i), ds(w.size(), T(0));
-      ref::part("weights");
-      for (T& s : w) s = ref::exp(s * T(x.scale()) - in[2][first + i]);
-      ref::part(x.sums());
-      for (std::int64_t j = 0; j < x.n; ++j)
-        for (std::int64_t c = 0; c < x.d; ++c) {
-          const std::int64_t summed = x.packed(x.summed(), b, h, i, c);
-          ref::mac(out[0][summed], w[j], dn[j * x.d + c]);
-          if (through) ref::mac(ds[j], dn[j * x.d + c], x.in[0][summed]);
-        }
-      if (!through) continue;
-      ref::part("weights");
-      T dot(0);
-      for (std::int64_t j = 0; j < x.n; ++j) {
-        ds[j] += dc[j];
-        dot += w[j] * ds[j];
-      }
-      for (std::int64_t j = 0; j < x.n; ++j) ds[j] = w[j] * (ds[j] - dot) * T(x.scale());
-      ref::part("qk");
-      for (std::int64_t j = 0; j < x.n; ++j) {
-        if (!x.o.dot_scores) sums[j] += ds[j];
-        for (std::int64_t c = 0; c < x.d; ++c) {
-          ref::mac(out[0][x.packed(0, b, h, i, c)], ds[j], x.key(b, h, j, c));
-          ref::mac(grad[j * x.d + c], ds[j], x.q(b, h, i, c));
-        }
-      }
-    }
     for (std::int64_t j = 0; j < x.n; ++j)
       for (std::int64_t c = 0; c < x.d; ++c) {
-        T& g = grad[j * x.d + c];
-        ref::part("qk");
-        if (through && !x.o.dot_scores) g -= sums[j] * x.key(b, h, j, c);
-        if (x.own() && x.o.values) {
-          out[0][x.packed(1, b, h, j, c)] = g;
-        } else if (x.own()) {
-          ref::part(x.sums());
-          out[0][x.packed(1, b, h, j, c)] += g;
-        } else {
-          out[1][x.apart(b, h, j, c)] = g;
-        }
+        const std::int64_t summed = x.packed(x.summed(), b, h, i, c);
+        ref::mac(out[0][summed], w[j], dn[j * x.d + c]);
+        if (through) ref::mac(ds[j], dn[j * x.d + c], x.in[0][summed]);
       }
+    if (!through) continue;
+    ref::part("weights");
+    T dot(0);
+    for (std::int64_t j = 0; j < x.n; ++j) {
+      ds[j] += dc[j];
+      dot += w[j] * ds[j];
+    }
+    for (std::int64_t j = 0; j < x.n; ++j) ds[j] = w[j] * (ds[j] - dot) * T(x.scale());
+    ref::part("qk");
+    for (std::int64_t j = 0; j < x.n; ++j) {
+      if (!x.o.dot_scores) sums[j] += ds[j];
+      for (std::int64_t c = 0; c < x.d; ++c) {
+        ref::mac(out[0][x.packed(0, b, h, i, c)], ds[j], x.key(b, h, j, c));
+        ref::mac(grad[j * x.d + c], ds[j], x.q(b, h, i, c));
+      }
+    }
   }
-};
+  for (std::int64_t j = 0; j < x.n; ++j)
+    for (std::int64_t c = 0; c < x.d; ++c) {
+      T& g = grad[j * x.d + c];
+      ref::part("qk");
+      if (through && !x.o.dot_scores) g -= sums[j] * x.key(b, h, j, c);
+      if (x.own() && x.o.values) {
+        out[0][x.packed(1, b, h, j, c)] = g;
+      } else if (x.own()) {
+        ref::part(x.sums());
+        out[0][x.packed(1, b, h, j, c)] += g;
+      } else {
+        out[1][x.apart(b, h, j, c)] = g;
+      }
+    }
+}
 
-}  // namespace hg
+// in: dk', k', lse, sums of weights, then the forward's inputs
+template <class T>
+void reference(const KeyUpdateBackward& op, RefIn<T> in, RefOut<T> out) {
+  KeyUpdateReference<T> x(op.options, in.subspan(4));
+  for (const char* name : {"qk", "weights", x.sums()}) ref::part(name);
+  ref::part(x.sums());
+  for (std::int64_t i = 0; i < out[0].numel(); ++i) out[0][i] = T(0);
+  ref::part("qk");
+  for (std::int64_t i = 0; !x.own() && i < out[1].numel(); ++i) out[1][i] = T(0);
+  for (std::int64_t b = 0; b < x.batch; ++b)
+    for (std::int64_t h = 0; h < x.o.heads; ++h) head(x, b, h, in, out);
+}
+
+}  // namespace hg::ops

@@ -7,8 +7,6 @@ namespace hg {
 namespace ops {
 namespace {
 
-namespace ei = Eigen::internal;
-
 // max(norm, eps), NaN for a NaN
 template <class T>
 T at_least(T norm, double eps) {
@@ -17,26 +15,19 @@ T at_least(T norm, double eps) {
 
 template <class T>
 T l2_normalize_row(std::int64_t n, const T* x, double eps, T* y) {
-  const T norm = std::sqrt(cpu::row_sum(
-      n, [](auto v) { return ei::pmul(v, v); }, x));
-  const auto inverse = ei::pset1<cpu::Packet<T>>(T{1} / at_least(norm, eps));
-  cpu::map(
-      n, y, [&](auto v) { return ei::pmul(v, inverse); }, x);
+  const T norm = std::sqrt(cpu::row_sum([](auto v) { return ei::pmul(v, v); }, n, x));
+  cpu::scale_row(n, T{1} / at_least(norm, eps), x, y);
   return norm;
 }
 
 // dx = (dy - y (dy . y)) / norm, or dy / eps where the norm was raised to eps
 template <class T>
 void l2_normalize_backward_row(std::int64_t n, const T* dy, const T* y, T norm, double eps, T* dx) {
-  const T dot = norm <= static_cast<T>(eps)
-                    ? T{0}
-                    : cpu::row_sum(
-                          n, [](auto a, auto b) { return ei::pmul(a, b); }, dy, y);
+  const T dot = norm <= static_cast<T>(eps) ? T{0} : cpu::dot(n, dy, y);
   const auto along = ei::pset1<cpu::Packet<T>>(dot);
   const auto inverse = ei::pset1<cpu::Packet<T>>(T{1} / at_least(norm, eps));
-  cpu::map(
-      n, dx, [&](auto g, auto v) { return ei::pmul(ei::psub(g, ei::pmul(v, along)), inverse); }, dy,
-      y);
+  cpu::map([&](auto g, auto v) { return ei::pmul(ei::psub(g, ei::pmul(v, along)), inverse); }, n,
+           dx, dy, y);
 }
 
 void expect_positive(const Op& op, double eps) {
@@ -48,8 +39,7 @@ Shape rows_of(const Tensor& x) { return x.shape().slice(0, x.rank() - 1); }
 }  // namespace
 
 TensorSpecs L2Normalize::infer(In in) const {
-  expect_inputs(*this, in, 1);
-  expect_float(*this, in);
+  expect_floats(*this, in, 1);
   expect_rank_at_least(*this, in, 0, 1);
   expect_positive(*this, eps);
   return {in[0].spec(), {in[0].dtype(), rows_of(in[0]), in[0].device()}};
@@ -65,9 +55,8 @@ void L2Normalize::cpu(In in, Out out) const {
   dispatch_float(in[0].dtype(), name(), [&]<class T>() {
     const T* x = in[0].data<T>();
     T *y = out[0].data<T>(), *norm = out[1].data<T>();
-    cpu::parallel_for(out[1].numel(), cpu::row_grain(n), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r)
-        norm[r] = l2_normalize_row(n, x + r * n, eps, y + r * n);
+    cpu::parallel_each(out[1].numel(), cpu::row_grain(n), [&](std::int64_t r) {
+      norm[r] = l2_normalize_row(n, x + r * n, eps, y + r * n);
     });
   });
 }
@@ -77,7 +66,6 @@ Tensors L2Normalize::grad(const GradArgs& args) const {
 }
 
 Samples L2Normalize::samples() {
-  using S = SampleInput;
   return {sample(L2Normalize(1e-12), {S::uniform({3, 197})}),
           sample(L2Normalize(1e-12), {S::uniform({2, 5, 64}, -9, 9)}),
           sample(L2Normalize(1e-12), {S::uniform({1}, 0.5, 1)}),
@@ -87,8 +75,7 @@ Samples L2Normalize::samples() {
 }
 
 TensorSpecs L2NormalizeBackward::infer(In in) const {
-  expect_inputs(*this, in, 3);
-  expect_float(*this, in);
+  expect_floats(*this, in, 3);
   expect_rank_at_least(*this, in, 0, 1);
   expect_positive(*this, eps);
   expect_shape(*this, in, 1, in[0].shape());
@@ -106,15 +93,13 @@ void L2NormalizeBackward::cpu(In in, Out out) const {
   dispatch_float(in[0].dtype(), name(), [&]<class T>() {
     const T *dy = in[0].data<T>(), *y = in[1].data<T>(), *norm = in[2].data<T>();
     T* dx = out[0].data<T>();
-    cpu::parallel_for(in[2].numel(), cpu::row_grain(n), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r)
-        l2_normalize_backward_row(n, dy + r * n, y + r * n, norm[r], eps, dx + r * n);
+    cpu::parallel_each(in[2].numel(), cpu::row_grain(n), [&](std::int64_t r) {
+      l2_normalize_backward_row(n, dy + r * n, y + r * n, norm[r], eps, dx + r * n);
     });
   });
 }
 
 Samples L2NormalizeBackward::samples() {
-  using S = SampleInput;
   Samples all;
   for (const Shape& shape :
        {Shape{3, 197}, Shape{2, 5, 64}, Shape{1}, Shape{0, 3}, Shape{3, 0}, Shape{9, 5}})

@@ -7,8 +7,6 @@ namespace hg {
 namespace ops {
 namespace {
 
-namespace ei = Eigen::internal;
-
 // Two passes: the mean first, so that the variance is a sum of squares of small numbers.
 template <class T>
 void layer_norm_row(std::int64_t n, const T* x, const T* gamma, const T* beta, T eps, T* y, T& mean,
@@ -17,17 +15,15 @@ void layer_norm_row(std::int64_t n, const T* x, const T* gamma, const T* beta, T
   mean = cpu::row_sum(n, x) / static_cast<T>(n);
   const P m = ei::pset1<P>(mean);
   const T squares = cpu::row_sum(
-      n,
       [&](P v) {
         const P d = ei::psub(v, m);
         return ei::pmul(d, d);
       },
-      x);
+      n, x);
   rstd = T{1} / std::sqrt(squares / static_cast<T>(n) + eps);
   const P s = ei::pset1<P>(rstd);
-  cpu::map(
-      n, y, [&](P v, P g, P b) { return ei::pmadd(ei::pmul(ei::psub(v, m), s), g, b); }, x, gamma,
-      beta);
+  cpu::map([&](P v, P g, P b) { return ei::pmadd(ei::pmul(ei::psub(v, m), s), g, b); }, n, y, x,
+           gamma, beta);
 }
 
 // body(load, store) for each packet of a row of n: load(p) and store(p, v) act on its part of the
@@ -62,19 +58,17 @@ void layer_norm_backward_row(std::int64_t n, const T* dy, const T* x, const T* g
   const P a = ei::pset1<P>(ei::predux(sum) / static_cast<T>(n));
   const P b = ei::pset1<P>(ei::predux(dot) / static_cast<T>(n));
   cpu::map(
-      n, dx,
       [&](P d, P v, P w) {
         const P h = ei::pmul(ei::psub(v, m), s);
         return ei::pmul(s, ei::psub(ei::psub(ei::pmul(d, w), a), ei::pmul(h, b)));
       },
-      dy, x, gamma);
+      n, dx, dy, x, gamma);
 }
 
 }  // namespace
 
 TensorSpecs LayerNorm::infer(In in) const {
-  expect_inputs(*this, in, 3);
-  expect_float(*this, in);
+  expect_floats(*this, in, 3);
   expect_rank_at_least(*this, in, 0, 1);
   const TensorSpec x = in[0].spec();
   const std::int64_t width = x.shape.back();
@@ -96,9 +90,8 @@ void LayerNorm::cpu(In in, Out out) const {
   dispatch_float(in[0].dtype(), name(), [&]<class T>() {
     const T *x = in[0].data<T>(), *gamma = in[1].data<T>(), *beta = in[2].data<T>();
     T *y = out[0].data<T>(), *mean = out[1].data<T>(), *rstd = out[2].data<T>();
-    cpu::parallel_for(out[1].numel(), cpu::row_grain(n), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r)
-        layer_norm_row(n, x + r * n, gamma, beta, static_cast<T>(eps), y + r * n, mean[r], rstd[r]);
+    cpu::parallel_each(out[1].numel(), cpu::row_grain(n), [&](std::int64_t r) {
+      layer_norm_row(n, x + r * n, gamma, beta, static_cast<T>(eps), y + r * n, mean[r], rstd[r]);
     });
   });
 }
@@ -109,7 +102,6 @@ Tensors LayerNorm::grad(const GradArgs& args) const {
 }
 
 Samples LayerNorm::samples() {
-  using S = SampleInput;
   Samples all;
   for (const Shape& shape :
        {Shape{3, 197}, Shape{2, 5, 64}, Shape{7, 1}, Shape{3}, Shape{0, 3}, Shape{300, 67}})
@@ -120,8 +112,7 @@ Samples LayerNorm::samples() {
 }
 
 TensorSpecs LayerNormBackward::infer(In in) const {
-  expect_inputs(*this, in, 5);
-  expect_float(*this, in);
+  expect_floats(*this, in, 5);
   expect_rank_at_least(*this, in, 0, 1);
   const Shape& shape = in[0].shape();
   const Shape rows = shape.slice(0, shape.rank() - 1);
@@ -161,7 +152,6 @@ void LayerNormBackward::cpu(In in, Out out) const {
 }
 
 Samples LayerNormBackward::samples() {
-  using S = SampleInput;
   Samples all;
   for (const Shape& shape :
        {Shape{3, 197}, Shape{2, 5, 64}, Shape{7, 1}, Shape{3}, Shape{0, 3}, Shape{1500, 67}}) {

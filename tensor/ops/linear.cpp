@@ -69,7 +69,6 @@ Tensors Linear::grad(const GradArgs& args) const {
 }
 
 Samples Linear::samples() {
-  using S = SampleInput;
   return {sample(Linear(), {S::uniform({1, 1}), S::uniform({1, 1})}),
           sample(Linear(), {S::uniform({2, 197, 3}), S::uniform({5, 3}), S::uniform({5})}),
           sample(Linear(), {S::uniform({7}), S::uniform({3, 7}), S::uniform({3})}),

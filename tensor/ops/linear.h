@@ -7,21 +7,16 @@
 namespace hg {
 namespace ops {
 
+// parts of the cost: product, bias, gelu
 class Linear final : public OpOf<Linear> {
  public:
   // With keep_pre a GELU's argument is a second output, which the gradient needs.
   explicit Linear(bool gelu = false, bool keep_pre = false)
       : gelu(gelu), keep_pre(gelu && keep_pre) {}
-
-  std::string_view name() const override { return gelu ? "linear_gelu" : "linear"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;  // parts: product, bias, gelu
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP(gelu ? "linear_gelu" : "linear");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {0, 1}, .out = {1}}; }
   Indices auxiliary_outputs() const override { return {1}; }
-  static Samples samples();
 
   const bool gelu, keep_pre;
 };

@@ -9,7 +9,6 @@ namespace hg {
 namespace ops {
 namespace {
 
-namespace ei = Eigen::internal;
 using cpu::TokenHeads;
 
 struct Sizes {
@@ -33,31 +32,13 @@ template <class Body>
 void for_heads(const Sizes& s, Body body) {
   const std::int64_t all = s.batch * s.heads;
   if (all >= cpu::threads()) {
-    cpu::parallel_for(all, 1, [&](std::int64_t head, std::int64_t) {
+    cpu::parallel_each(all, 1, [&](std::int64_t head) {
       const cpu::ThreadLimit single(1);
       body(head / s.heads, head % s.heads, head);
     });
   } else {
     for (std::int64_t head = 0; head < all; ++head) body(head / s.heads, head % s.heads, head);
   }
-}
-
-template <class T>
-T dot(std::int64_t n, const T* x, const T* y) {
-  return cpu::row_sum(
-      n, [](auto a, auto b) { return ei::pmul(a, b); }, x, y);
-}
-template <class T>
-void scale_row(std::int64_t n, T factor, const T* x, T* y) {
-  const auto f = ei::pset1<cpu::Packet<T>>(factor);
-  cpu::map(
-      n, y, [&](auto v) { return ei::pmul(v, f); }, x);
-}
-template <class T>
-void add_scaled(std::int64_t n, T factor, const T* x, T* y) {
-  const auto f = ei::pset1<cpu::Packet<T>>(factor);
-  cpu::map(
-      n, y, [&](auto a, auto v) { return ei::pmadd(v, f, a); }, y, x);
 }
 
 template <class T>
@@ -74,13 +55,11 @@ struct Forward {
     if (!z) return;
     T* const sums = z + head * s.f;
     cpu::sum_rows<T>(s.m, s.f, g.row, g.at(b, h), sums);
-    cpu::parallel_for(s.n, cpu::row_grain(s.f + s.d), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        T& sum = den[head * s.n + i];
-        sum = dot<T>(s.f, f.at(b, h) + i * f.row, sums);
-        T* const row = o.at(b, h) + i * o.row;
-        scale_row<T>(s.d, T{1} / std::max(sum, floor), row, row);
-      }
+    cpu::parallel_each(s.n, cpu::row_grain(s.f + s.d), [&](std::int64_t i) {
+      T& sum = den[head * s.n + i];
+      sum = cpu::dot<T>(s.f, f.at(b, h) + i * f.row, sums);
+      T* const row = o.at(b, h) + i * o.row;
+      cpu::scale_row<T>(s.d, T{1} / std::max(sum, floor), row, row);
     });
   }
 };
@@ -115,21 +94,19 @@ struct Backward {
   }
 
   void quotient(std::int64_t b, std::int64_t h, std::int64_t head, T* num, T* dden) const {
-    cpu::parallel_for(s.n, cpu::row_grain(s.d), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const T* const row = grad_o.at(b, h) + i * grad_o.row;
-        const T sum = den[head * s.n + i], inverse = T{1} / std::max(sum, floor);
-        scale_row<T>(s.d, inverse, row, num + i * s.d);
-        // where the floor holds, the denominator is a constant
-        dden[i] = sum < floor ? T{0} : -dot<T>(s.d, row, o.at(b, h) + i * o.row) * inverse;
-      }
+    cpu::parallel_each(s.n, cpu::row_grain(s.d), [&](std::int64_t i) {
+      const T* const row = grad_o.at(b, h) + i * grad_o.row;
+      const T sum = den[head * s.n + i], inverse = T{1} / std::max(sum, floor);
+      cpu::scale_row<T>(s.d, inverse, row, num + i * s.d);
+      // where the floor holds, the denominator is a constant
+      dden[i] = sum < floor ? T{0} : -cpu::dot<T>(s.d, row, o.at(b, h) + i * o.row) * inverse;
     });
   }
   void denominator(std::int64_t b, std::int64_t h, const T* sums, const T* dden, T* dz) const {
     std::fill_n(dz, s.f, T{0});
     for (std::int64_t i = 0; i < s.n; ++i) {
-      add_scaled<T>(s.f, dden[i], sums, df.at(b, h) + i * df.row);
-      add_scaled<T>(s.f, dden[i], f.at(b, h) + i * f.row, dz);
+      cpu::add_scaled<T>(s.f, dden[i], sums, df.at(b, h) + i * df.row);
+      cpu::add_scaled<T>(s.f, dden[i], f.at(b, h) + i * f.row, dz);
     }
   }
 };
@@ -191,7 +168,6 @@ Tensors LinearAttention::grad(const GradArgs& args) const {
 }
 
 Samples LinearAttention::samples() {
-  using S = SampleInput;
   const auto inputs = [](std::int64_t b, std::int64_t n, std::int64_t m, std::int64_t f,
                          std::int64_t d) {
     return std::vector{S::uniform({b, n, f}, 0.1, 1), S::uniform({b, m, f}, 0.1, 1),
@@ -241,7 +217,6 @@ void LinearAttentionBackward::cpu(In in, Out out) const {
 }
 
 Samples LinearAttentionBackward::samples() {
-  using S = SampleInput;
   Samples all;
   for (const Sample& from : LinearAttention::samples()) {
     const auto& op = dynamic_cast<const LinearAttention&>(*from.op);

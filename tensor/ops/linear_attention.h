@@ -8,20 +8,15 @@
 namespace hg {
 namespace ops {
 
+// outputs o, and for the gradient S, z and f.z; parts of the cost, as backward: kv, norm, qs
 class LinearAttention final : public OpOf<LinearAttention> {
  public:
   static constexpr double kNoDenominator = -1;  // as floor: o_i = f_i^T S
   LinearAttention(std::int64_t heads, double floor) : heads(heads), floor(floor) {}
-
-  std::string_view name() const override { return "linear_attention"; }
+  HG_DECLARE_OP("linear_attention");
   // o; S [B, H, F, D]; z [B, H, F] and the denominators f.z [B, H, N] where there are such
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;  // parts: kv, norm, qs
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
   Tensors grad(const GradArgs& args) const override;
   Indices auxiliary_outputs() const override { return {1, 2, 3}; }
-  static Samples samples();
 
   bool normalised() const { return floor >= 0; }
   const std::int64_t heads;
@@ -29,17 +24,10 @@ class LinearAttention final : public OpOf<LinearAttention> {
 };
 
 // inputs do, the forward's inputs and outputs; outputs df, dg, dv
-class LinearAttentionBackward final : public NonDifferentiable<LinearAttentionBackward> {
+class LinearAttentionBackward final : public GradientOp<LinearAttentionBackward> {
  public:
-  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
   explicit LinearAttentionBackward(const LinearAttention& forward) : forward(forward) {}
-
-  std::string_view name() const override { return "linear_attention_backward"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;  // parts: kv, norm, qs
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("linear_attention_backward");
 
   const LinearAttention forward;
 };

@@ -7,32 +7,26 @@ namespace hg {
 namespace ops {
 namespace {
 
-namespace ei = Eigen::internal;
-
 // The maximum is subtracted first: max + log(sum) as one number would round off large logits.
 template <class T>
 void log_softmax_row(std::int64_t n, const T* x, T* y) {
   const auto m = ei::pset1<cpu::Packet<T>>(cpu::row_max(n, x));
-  const T sum = cpu::row_sum(
-      n, [&](auto v) { return cpu::vexp(ei::psub(v, m)); }, x);
+  const T sum = cpu::row_sum([&](auto v) { return cpu::vexp(ei::psub(v, m)); }, n, x);
   const auto shift = ei::pset1<cpu::Packet<T>>(std::log(sum));
-  cpu::map(
-      n, y, [&](auto v) { return ei::psub(ei::psub(v, m), shift); }, x);
+  cpu::map([&](auto v) { return ei::psub(ei::psub(v, m), shift); }, n, y, x);
 }
 
 // dx = dy - exp(y) sum_j dy_j
 template <class T>
 void log_softmax_backward_row(std::int64_t n, const T* dy, const T* y, T* dx) {
   const auto sum = ei::pset1<cpu::Packet<T>>(cpu::row_sum(n, dy));
-  cpu::map(
-      n, dx, [&](auto g, auto v) { return ei::psub(g, ei::pmul(cpu::vexp(v), sum)); }, dy, y);
+  cpu::map([&](auto g, auto v) { return ei::psub(g, ei::pmul(cpu::vexp(v), sum)); }, n, dx, dy, y);
 }
 
 }  // namespace
 
 TensorSpecs LogSoftmax::infer(In in) const {
-  expect_inputs(*this, in, 1);
-  expect_float(*this, in);
+  expect_floats(*this, in, 1);
   normalize_axis(axis, in[0].shape(), name());
   return {in[0].spec()};
 }
@@ -52,7 +46,6 @@ Tensors LogSoftmax::grad(const GradArgs& args) const {
 }
 
 Samples LogSoftmax::samples() {
-  using S = SampleInput;
   return {sample(LogSoftmax(-1), {S::uniform({3, 197})}),
           sample(LogSoftmax(0), {S::uniform({1})}),
           sample(LogSoftmax(1), {S::uniform({2, 197, 3}, -8, 8)}),
@@ -62,8 +55,7 @@ Samples LogSoftmax::samples() {
 }
 
 TensorSpecs LogSoftmaxBackward::infer(In in) const {
-  expect_inputs(*this, in, 2);
-  expect_float(*this, in);
+  expect_floats(*this, in, 2);
   expect_shape(*this, in, 1, in[0].shape());
   normalize_axis(axis, in[0].shape(), name());
   return {in[0].spec()};
@@ -82,7 +74,6 @@ void LogSoftmaxBackward::cpu(In in, Out out) const {
 }
 
 Samples LogSoftmaxBackward::samples() {
-  using S = SampleInput;
   return {sample(LogSoftmaxBackward(-1), {S::uniform({3, 197}), S::uniform({3, 197}, -9, 0)}),
           sample(LogSoftmaxBackward(1), {S::uniform({2, 5, 3}), S::uniform({2, 5, 3}, -9, 0)}),
           sample(LogSoftmaxBackward(-1), {S::uniform({0, 3}), S::uniform({0, 3})}),

@@ -51,8 +51,7 @@ void multiply(const Plan& plan, const Tensor& a, const Tensor& b, const Tensor& 
 }  // namespace
 
 TensorSpecs Matmul::infer(In in) const {
-  expect_inputs(*this, in, 2);
-  expect_float(*this, in);
+  expect_floats(*this, in, 2);
   expect_rank_at_least(*this, in, 0, 2);
   expect_rank_at_least(*this, in, 1, 2);
   const Shape &a = in[0].shape(), &b = in[1].shape();
@@ -94,7 +93,6 @@ Tensors Matmul::grad(const GradArgs& args) const {
 }
 
 Samples Matmul::samples() {
-  using S = SampleInput;
   return {sample(Matmul(), {S::uniform({1, 1}), S::uniform({1, 1})}),
           sample(Matmul(), {S::uniform({3, 197}), S::uniform({197, 5})}),
           sample(Matmul(), {S::uniform({197, 3}), S::transposed_view({3, 17})}),

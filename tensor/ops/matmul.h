@@ -9,15 +9,10 @@ namespace ops {
 
 class Matmul final : public OpOf<Matmul> {
  public:
-  std::string_view name() const override { return "matmul"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("matmul");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {0, 1}, .out = {}}; }
   Indices strided_inputs() const override { return {0, 1}; }
-  static Samples samples();
 };
 
 }  // namespace ops

@@ -18,8 +18,6 @@ std::int64_t UpdateRanges::of(std::int64_t elements) const {
 namespace ops {
 namespace {
 
-namespace ei = Eigen::internal;
-
 TensorSpecs updated(const Op& op, In in, int states) {
   require(in.size() > static_cast<std::size_t>(states), op.name(),
           "expected {} tensors to update and one or more gradients, got {} inputs", states,
@@ -74,10 +72,9 @@ void for_changed(std::int64_t n, const UpdateRanges& part, Body body) {
   const std::int64_t periods = n / part.period;
   const std::int64_t grain = std::max<std::int64_t>(
       1, cpu::kElementGrain / std::max<std::int64_t>(1, part.of(part.period)));
-  cpu::parallel_for(periods, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t period = begin; period < end; ++period)
-      for (const auto& [first, second] : part.ranges)
-        body(period * part.period + first, period * part.period + second);
+  cpu::parallel_each(periods, grain, [&](std::int64_t period) {
+    for (const auto& [first, second] : part.ranges)
+      body(period * part.period + first, period * part.period + second);
   });
 }
 
@@ -195,7 +192,6 @@ void AdamWAll::cpu(In in, Out) const {
 }
 
 Samples AdamWAll::samples() {
-  using S = SampleInput;
   const auto inputs = [](std::initializer_list<Shape> shapes, std::size_t copies) {
     std::vector<S> all;
     for (const Shape& shape : shapes) {
@@ -288,8 +284,7 @@ void GradNorm::cpu(In in, Out out) const {
   dispatch_float(in[0].dtype(), name(), [&]<class T>() {
     const auto grads = cpu::pointers<T>(in);
     blocks.for_each([&](std::int64_t block, std::size_t i, std::int64_t begin, std::int64_t end) {
-      sums[static_cast<std::size_t>(block)] =
-          cpu::sum_of_squares<T>(std::span(grads).subspan(i * group, group), begin, end);
+      sums[block] = cpu::sum_of_squares<T>(std::span(grads).subspan(i * group, group), begin, end);
     });
     double sum = 0;
     for (const double s : sums) sum += s;
@@ -298,7 +293,6 @@ void GradNorm::cpu(In in, Out out) const {
 }
 
 Samples GradNorm::samples() {
-  using S = SampleInput;
   return {sample(GradNorm(1), {S::uniform({3, 197})}),
           sample(GradNorm(1),
                  {S::uniform({1}), S::uniform({2, 3}), S::uniform({0}), S::uniform({181, 200})}),

@@ -46,13 +46,7 @@ class AdamW final : public NonDifferentiable<AdamW> {
  public:
   static constexpr std::string_view kNotDifferentiable = kUpdatesInputs;
   explicit AdamW(const AdamWOptions& options) : options(options) {}
-
-  std::string_view name() const override { return "adamw"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("adamw");
 
   const AdamWOptions options;
 };
@@ -65,13 +59,7 @@ class AdamWAll final : public NonDifferentiable<AdamWAll> {
   static constexpr std::string_view kNotDifferentiable = kUpdatesInputs;
   AdamWAll(const AdamWOptions& options, CachedVector<double> weight_decays, std::size_t copies)
       : options(options), weight_decays(std::move(weight_decays)), copies(copies) {}
-
-  std::string_view name() const override { return "adamw_all"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("adamw_all");
 
   static constexpr std::size_t kStates = 3;
   In inputs_of(In in, std::size_t parameter) const {
@@ -89,13 +77,7 @@ class Sgd final : public NonDifferentiable<Sgd> {
  public:
   static constexpr std::string_view kNotDifferentiable = kUpdatesInputs;
   explicit Sgd(const SgdOptions& options) : options(options) {}
-
-  std::string_view name() const override { return "sgd"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("sgd");
 
   int states() const { return options.momentum != 0 ? 2 : 1; }
 
@@ -108,13 +90,7 @@ class GradNorm final : public NonDifferentiable<GradNorm> {
  public:
   static constexpr std::string_view kNotDifferentiable = "it measures gradients";
   explicit GradNorm(int copies) : copies(copies) {}
-
-  std::string_view name() const override { return "grad_norm"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("grad_norm");
 
   const int copies;
 };

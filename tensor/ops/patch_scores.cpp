@@ -123,8 +123,8 @@ void score_extremes(const Band& band, const PatchScoreOptions& o, float* scores)
   const cpu::Scratch<float> most(across), least(across);
   for (std::int64_t c = 0; c < band.channels; ++c) {
     column_extremes(band, c, high, low);
-    const float scale = ref ? o.scale[static_cast<std::size_t>(c)] : 1;
-    const float bias = ref ? o.bias[static_cast<std::size_t>(c)] : 0;
+    const float scale = ref ? o.scale[c] : 1;
+    const float bias = ref ? o.bias[c] : 0;
     for (std::int64_t i = 0; i < across; ++i) {
       const Byte* const h = high + i * band.patch;
       const Byte* const l = low + i * band.patch;
@@ -190,7 +190,7 @@ void for_each_band(const Tensor& images, std::int64_t patch, const Tensor& out, 
   const std::int64_t down = s[2] / patch, across = s[3] / patch, plane = s[2] * s[3];
   const Byte* pixels = images.data<Byte>();
   float* scores = out.data<float>();
-  cpu::parallel_for(s[0] * down, 1, [&](std::int64_t i, std::int64_t) {
+  cpu::parallel_each(s[0] * down, 1, [&](std::int64_t i) {
     const Byte* const first = pixels + i / down * s[1] * plane + i % down * patch * s[3];
     body(Band{first, s[1], plane, s[3], patch}, scores + i * across);
   });
@@ -272,7 +272,6 @@ void PatchScores::cpu(In in, Out out) const {
 }
 
 Samples PatchScores::samples() {
-  using S = SampleInput;
   Samples all;
   for (const Heuristic h : {Heuristic::contrast, Heuristic::variance, Heuristic::entropy})
     for (const Form f : {Form::robust, Form::paper, Form::ref}) {

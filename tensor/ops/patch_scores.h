@@ -33,13 +33,7 @@ class PatchScores final : public NonDifferentiable<PatchScores> {
  public:
   static constexpr std::string_view kNotDifferentiable = "pixels are integers";
   explicit PatchScores(const PatchScoreOptions& options) : options(options) {}
-
-  std::string_view name() const override { return "patch_scores"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("patch_scores");
 
   const PatchScoreOptions options;
 };

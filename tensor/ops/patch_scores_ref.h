@@ -5,8 +5,7 @@
 #include "tensor/ops/patch_scores.h"
 #include "tensor/reference.h"
 
-namespace hg {
-namespace ref {
+namespace hg::ref {
 
 template <class T>
 struct Patch {
@@ -108,30 +107,28 @@ T mean_term(const Patch<T>& p) {
   return T(static_cast<double>(sum) / static_cast<double>(p.images.dim(1) * p.side * p.side));
 }
 
-}  // namespace ref
+}  // namespace hg::ref
 
-template <>
-struct Reference<ops::PatchScores> {
-  template <class T>
-  static void run(const ops::PatchScores& op, RefIn<T> in, RefOut<T> out) {
-    const std::int64_t p = op.options.patch, across = in[0].dim(3) / p;
-    for (std::int64_t i = 0; i < out[0].numel(); ++i) {
-      const std::int64_t image = i / out[0].dim(1), patch = i % out[0].dim(1);
-      out[0][i] =
-          score(ref::Patch<T>{in[0], image, patch / across * p, patch % across * p, p}, op.options);
-    }
+namespace hg::ops {
+
+template <class T>
+T score(const ref::Patch<T>& patch, const PatchScoreOptions& o) {
+  using H = PatchScoreOptions::Heuristic;
+  using F = PatchScoreOptions::Form;
+  if (o.heuristic == H::variance) return ref::variance(patch);
+  if (o.heuristic == H::contrast)
+    return o.form == F::robust ? ref::robust_contrast(patch) : ref::extremes_contrast(patch, o);
+  return o.form == F::ref ? ref::mean_term(patch) : ref::entropy_bits(patch, o.bins);
+}
+
+template <class T>
+void reference(const PatchScores& op, RefIn<T> in, RefOut<T> out) {
+  const std::int64_t p = op.options.patch, across = in[0].dim(3) / p;
+  for (std::int64_t i = 0; i < out[0].numel(); ++i) {
+    const std::int64_t image = i / out[0].dim(1), patch = i % out[0].dim(1);
+    out[0][i] =
+        score(ref::Patch<T>{in[0], image, patch / across * p, patch % across * p, p}, op.options);
   }
+}
 
- private:
-  template <class T>
-  static T score(const ref::Patch<T>& patch, const PatchScoreOptions& o) {
-    using H = PatchScoreOptions::Heuristic;
-    using F = PatchScoreOptions::Form;
-    if (o.heuristic == H::variance) return ref::variance(patch);
-    if (o.heuristic == H::contrast)
-      return o.form == F::robust ? ref::robust_contrast(patch) : ref::extremes_contrast(patch, o);
-    return o.form == F::ref ? ref::mean_term(patch) : ref::entropy_bits(patch, o.bins);
-  }
-};
-
-}  // namespace hg
+}  // namespace hg::ops

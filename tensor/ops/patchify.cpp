@@ -85,6 +85,8 @@ TensorSpecs Patchify::infer(In in) const {
   return {spec};
 }
 
+CostParts Patchify::cost(In in, In out) const { return elementwise_cost(in, out, 0); }
+
 void Patchify::cpu(In in, Out out) const {
   move_patches(in[0].shape(), patch, in[0], out[0], true);
 }
@@ -95,7 +97,6 @@ Tensors Patchify::grad(const GradArgs& args) const {
 }
 
 Samples Patchify::samples() {
-  using S = SampleInput;
   return {sample(Patchify(1), {S::uniform({1, 3, 1, 197})}),
           sample(Patchify(4), {S::uniform({2, 3, 8, 12})}),
           sample(Patchify(8), {S::uniform({1, 1, 16, 8})}),
@@ -150,7 +151,6 @@ Tensors PatchifyKept::grad(const GradArgs& args) const {
 }
 
 Samples PatchifyKept::samples() {
-  using S = SampleInput;
   return {sample(PatchifyKept(1), {S::uniform({1, 3, 1, 197}), S::integers({1, 138}, 197)}),
           sample(PatchifyKept(4), {S::uniform({2, 3, 8, 12}), S::integers({2, 4}, 6)}),
           sample(PatchifyKept(16), {S::uniform({2, 1, 32, 16}), S::integers({2, 1}, 2)}),
@@ -173,6 +173,8 @@ TensorSpecs Unpatchify::infer(In in) const {
   return {spec};
 }
 
+CostParts Unpatchify::cost(In in, In out) const { return elementwise_cost(in, out, 0); }
+
 void Unpatchify::cpu(In in, Out out) const {
   move_patches(out[0].shape(), patch, in[0], out[0], false);
 }
@@ -180,7 +182,6 @@ void Unpatchify::cpu(In in, Out out) const {
 Tensors Unpatchify::grad(const GradArgs& args) const { return {patchify(args.grad_out[0], patch)}; }
 
 Samples Unpatchify::samples() {
-  using S = SampleInput;
   return {sample(Unpatchify(1, 3, 1, 197), {S::uniform({1, 197, 3})}),
           sample(Unpatchify(4, 3, 8, 12), {S::uniform({2, 6, 48})}),
           sample(Unpatchify(8, 1, 16, 8), {S::uniform({1, 2, 64})}),

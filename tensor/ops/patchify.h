@@ -11,15 +11,9 @@ namespace ops {
 class Patchify final : public OpOf<Patchify> {
  public:
   explicit Patchify(std::int64_t patch) : patch(patch) {}
-
-  std::string_view name() const override { return "patchify"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override { return elementwise_cost(in, out, 0); }
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("patchify");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {}, .out = {}}; }
-  static Samples samples();
 
   const std::int64_t patch;
 };
@@ -28,15 +22,9 @@ class Patchify final : public OpOf<Patchify> {
 class PatchifyKept final : public OpOf<PatchifyKept> {
  public:
   explicit PatchifyKept(std::int64_t patch) : patch(patch) {}
-
-  std::string_view name() const override { return "patchify_kept"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("patchify_kept");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {1}, .out = {}}; }
-  static Samples samples();
 
   const std::int64_t patch;
 };
@@ -46,15 +34,9 @@ class Unpatchify final : public OpOf<Unpatchify> {
  public:
   Unpatchify(std::int64_t patch, std::int64_t channels, std::int64_t height, std::int64_t width)
       : patch(patch), channels(channels), height(height), width(width) {}
-
-  std::string_view name() const override { return "unpatchify"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override { return elementwise_cost(in, out, 0); }
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("unpatchify");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {}, .out = {}}; }
-  static Samples samples();
 
   const std::int64_t patch, channels, height, width;
 };

@@ -72,6 +72,8 @@ TensorSpecs Permute::infer(In in) const {
   return {spec};
 }
 
+CostParts Permute::cost(In in, In out) const { return elementwise_cost(in, out, 0); }
+
 void Permute::cpu(In in, Out out) const {
   Shape strides = order;
   for (int i = 0; i < order.rank(); ++i) strides[i] = in[0].strides()[static_cast<int>(order[i])];
@@ -93,7 +95,6 @@ Tensors Permute::grad(const GradArgs& args) const {
 }
 
 Samples Permute::samples() {
-  using S = SampleInput;
   return {sample(Permute({1, 0}), {S::uniform({3, 197})}),
           sample(Permute({0}), {S::uniform({1})}),
           sample(Permute({2, 0, 3, 1, 4}), {S::uniform({2, 3, 3, 2, 5})}),

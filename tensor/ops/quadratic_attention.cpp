@@ -74,7 +74,7 @@ void check_options(const Op& op, const QuadraticOptions& o) {
 void check_prior(const Op& op, const QuadraticOptions& o, In in) {
   const cpu::QuadraticSizes s(o, in);
   expect_rank(op, in, o.prior_input(), 4);
-  const Tensor& prior = in[static_cast<std::size_t>(o.prior_input())];
+  const Tensor& prior = in[o.prior_input()];
   const Shape& p = prior.shape();
   const std::int64_t positions = std::max(p[1], p[2]);
   require((p[0] == 1 || p[0] == s.heads) && p[3] == s.components &&
@@ -95,7 +95,7 @@ void check_prior(const Op& op, const QuadraticOptions& o, In in) {
     return;
   }
   expect_dtype(op, in, o.prior_input() + 1, DType::i64);
-  const Tensor& ids = in[static_cast<std::size_t>(o.prior_input() + 1)];
+  const Tensor& ids = in[o.prior_input() + 1];
   require(ids.shape() == Shape{s.m} || ids.shape() == Shape{s.batch, s.m}, op.name(),
           "ids {} do not fit {} images of {} tokens", ids, s.batch, s.m);
 }
@@ -124,8 +124,8 @@ void check_operands(const Op& op, const QuadraticOptions& o, In in) {
 
 void check_ids(const Op& op, const QuadraticOptions& o, In in) {
   for (int list = 1; list <= o.position_inputs(); ++list) {
-    const Shape& prior = in[static_cast<std::size_t>(o.prior_input())].shape();
-    const Tensor& ids = in[static_cast<std::size_t>(o.prior_input() + list)];
+    const Shape& prior = in[o.prior_input()].shape();
+    const Tensor& ids = in[o.prior_input() + list];
     const std::int64_t positions = std::max(prior[1], prior[2]);
     const std::int64_t* id = ids.data<std::int64_t>();
     for (std::int64_t i = 0; i < ids.numel(); ++i)
@@ -367,11 +367,9 @@ void QuadraticAttention::cpu(In in, Out out) const {
     cpu::QuadraticForward<T> forward{
         cpu::QuadraticCall<T>(options, in), cpu::token_heads<T>(out[0], options.heads),
         out[1].data<T>(), options.responsibilities ? out[2].data<T>() : nullptr,
-        options.spread != Spread::none
-            ? out[static_cast<std::size_t>(options.spread_output())].data<T>()
-            : nullptr};
+        options.spread != Spread::none ? out[options.spread_output()].data<T>() : nullptr};
     const cpu::SharedPriors<T> shared(forward.call);
-    cpu::parallel_for(s.batch * s.heads * pieces, 1, [&](std::int64_t task, std::int64_t) {
+    cpu::parallel_each(s.batch * s.heads * pieces, 1, [&](std::int64_t task) {
       const std::int64_t head = task / pieces, first = task % pieces * rows;
       forward(head / s.heads, head % s.heads, first, std::min(first + rows, s.n));
     });
@@ -382,7 +380,7 @@ Tensors QuadraticAttention::grad(const GradArgs& args) const {
   Tensors inputs{args.grad_or_zeros(0), args.out[0], args.out[1]};
   if (options.likelihood) inputs.push_back(args.grad_or_zeros(1));
   if (options.spread_gradient()) {
-    inputs.push_back(args.out[static_cast<std::size_t>(options.spread_output())]);
+    inputs.push_back(args.out[options.spread_output()]);
     inputs.push_back(args.grad_or_zeros(options.spread_output()));
   }
   inputs.insert(inputs.end(), args.in.begin(), args.in.end());
@@ -410,8 +408,7 @@ TensorSpecs QuadraticAttentionBackward::infer(In in) const {
   expect_shape(*this, in, 1, in[0].shape());
   for (int i = 2; i < before(); ++i) expect_shape(*this, in, i, {s.batch, s.heads, s.n});
   TensorSpecs specs;
-  for (int i = 0; i < options.prior_input() + wants_prior; ++i)
-    specs.push_back(forward[static_cast<std::size_t>(i)].spec());
+  for (int i = 0; i < options.prior_input() + wants_prior; ++i) specs.push_back(forward[i].spec());
   return specs;
 }
 
@@ -472,23 +469,22 @@ void QuadraticAttentionBackward::cpu(In in, Out out) const {
     const bool by_pair = wants_prior && backward.call.prior_per_query();
     if (by_pair) {  // images share the table: they come one after the other
       backward.grad_prior = table.data<T>();
-      cpu::parallel_for(s.heads, 1, [&](std::int64_t h, std::int64_t) {
+      cpu::parallel_each(s.heads, 1, [&](std::int64_t h) {
         for (std::int64_t b = 0; b < s.batch; ++b) backward(b, h, nullptr);
       });
     } else {
       const cpu::Scratch<T> sums(wants_prior ? heads * s.row() : 0);
-      cpu::parallel_for(heads, 1, [&](std::int64_t head, std::int64_t) {
+      cpu::parallel_each(heads, 1, [&](std::int64_t head) {
         backward(head / s.heads, head % s.heads, wants_prior ? sums + head * s.row() : nullptr);
       });
       if (wants_prior) add_up<T>(backward.call, sums, table.data<T>());
     }
     if (wants_prior && options.prior == Prior::clipped)
-      clip_gradient<T>(forward[static_cast<std::size_t>(options.prior_input())], table);
+      clip_gradient<T>(forward[options.prior_input()], table);
   });
 }
 
 Samples QuadraticAttentionBackward::samples() {
-  using S = SampleInput;
   Samples all;
   for (const auto& [o, at] : quadratic_samples()) {
     const Shape rows{at.batch, o.heads, at.n};

@@ -231,9 +231,8 @@ void QuadraticAttention::cuda(In in, Out out, CudaStream& stream) const {
     cuda::launch_row_sums(device, lse,
                           options.prior != Prior::none ? totals.data<float>() : nullptr, stream);
   const float* const statistics = totals.data<float>();
-  float* const spread = options.spread == Spread::none
-                            ? nullptr
-                            : out[static_cast<std::size_t>(options.spread_output())].data<float>();
+  float* const spread =
+      options.spread == Spread::none ? nullptr : out[options.spread_output()].data<float>();
   cuda::dispatch_channels(c.d, [&]<int kChannels>() {
     launch(weigh_values<kChannels>, cuda::head_blocks(device.heads(), c.n, kForwardRows),
            kTileThreads, cuda::padded_bytes(kForwardRows + 2 * kTile, c.d), stream, c, statistics,
@@ -258,8 +257,8 @@ void QuadraticAttentionBackward::cuda(In in, Out out, CudaStream& stream) const 
                  nullptr,
                  nullptr};
   if (options.spread_gradient()) {
-    rows.spread = in[static_cast<std::size_t>(spread_input())].data<float>();
-    rows.grad_spread = in[static_cast<std::size_t>(spread_input() + 1)].data<float>();
+    rows.spread = in[spread_input()].data<float>();
+    rows.grad_spread = in[spread_input() + 1].data<float>();
   }
   const Tensor shared = row_tensor(device), totals = prior ? row_tensor(device) : in[2];
   const Tensor table = wants_prior ? out[out.size() - 1] : Tensor();

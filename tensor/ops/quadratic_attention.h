@@ -12,20 +12,15 @@
 #include "tensor/ops/attention/quadratic_options.h"
 
 namespace hg {
-
 namespace ops {
 
+// outputs o [B, N, H D]; lse [B, H, N], for sparse maps the threshold; if asked for,
+// responsibilities [B, H, M, R] and spread [B, H, N]; parts of the cost, as backward: qk, weights,
+// av
 class QuadraticAttention final : public OpOf<QuadraticAttention> {
  public:
   explicit QuadraticAttention(const QuadraticOptions& options) : options(options) {}
-
-  std::string_view name() const override { return "quadratic_attention"; }
-  // o [B, N, H D]; lse [B, H, N], for sparse maps the threshold; responsibilities [B, H, M, R];
-  // spread [B, H, N]
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;  // parts: qk, weights, av
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("quadratic_attention");
   Tensors grad(const GradArgs& args) const override;
   Indices auxiliary_outputs() const override {
     Indices kept;
@@ -34,25 +29,17 @@ class QuadraticAttention final : public OpOf<QuadraticAttention> {
     if (!options.spread_gradient()) kept.bits |= Indices{2, 3}.bits;
     return kept;
   }
-  static Samples samples();
 
   const QuadraticOptions options;
 };
 
 // inputs do, o, lse, dlse if there is a likelihood, spread and dspread if that has a gradient, then
 // the forward's inputs; outputs their gradients (ids left out, the prior's only if wanted)
-class QuadraticAttentionBackward final : public NonDifferentiable<QuadraticAttentionBackward> {
+class QuadraticAttentionBackward final : public GradientOp<QuadraticAttentionBackward> {
  public:
-  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
   QuadraticAttentionBackward(const QuadraticOptions& options, bool wants_prior)
       : options(options), wants_prior(wants_prior) {}
-
-  std::string_view name() const override { return "quadratic_attention_backward"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;  // parts: qk, weights, av
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("quadratic_attention_backward");
 
   int spread_input() const { return options.likelihood ? 4 : 3; }
   int before() const {  // inputs before the forward's

@@ -10,7 +10,6 @@ namespace hg {
 namespace ops {
 namespace {
 
-namespace ei = Eigen::internal;
 using Kind = Reduce::Kind;
 
 bool keeps_values(Kind kind) { return kind == Kind::max || kind == Kind::logsumexp; }
@@ -58,7 +57,7 @@ struct LogSumExp {
     const T m = cpu::row_max(n, x), shift = std::isinf(m) ? T{0} : m;
     const auto offset = ei::pset1<cpu::Packet<T>>(shift);
     const auto term = [&](auto v) { return cpu::vexp(ei::psub(v, offset)); };
-    return shift + std::log(cpu::row_sum(n, term, x));
+    return shift + std::log(cpu::row_sum(term, n, x));
   }
   template <class T>
   static void columns(std::int64_t rows, std::int64_t width, std::int64_t stride, const T* x,
@@ -70,13 +69,11 @@ struct LogSumExp {
     };
     T sum[cpu::kStripWidth] = {};
     Max::columns(rows, width, stride, x, to);
-    cpu::map(width, to, finite, to);
+    cpu::map(finite, width, to, to);
     for (std::int64_t r = 0; r < rows; ++r)
-      cpu::map(
-          width, sum, [](P s, P v, P m) { return ei::padd(s, cpu::vexp(ei::psub(v, m))); }, sum,
-          x + r * stride, to);
-    cpu::map(
-        width, to, [](P m, P s) { return ei::padd(m, cpu::vlog(s)); }, to, sum);
+      cpu::map([](P s, P v, P m) { return ei::padd(s, cpu::vexp(ei::psub(v, m))); }, width, sum,
+               sum, x + r * stride, to);
+    cpu::map([](P m, P s) { return ei::padd(m, cpu::vlog(s)); }, width, to, to, sum);
   }
 };
 
@@ -97,14 +94,8 @@ void reduce(const AxisView& view, const T* x, T* y, Reducer) {
 
 }  // namespace
 
-std::string_view Reduce::name() const {
-  constexpr std::string_view kNames[] = {"sum", "mean", "max", "logsumexp"};
-  return kNames[static_cast<int>(kind)];
-}
-
 TensorSpecs Reduce::infer(In in) const {
-  expect_inputs(*this, in, 1);
-  expect_float(*this, in);
+  expect_floats(*this, in, 1);
   TensorSpec spec = in[0].spec();
   const int along = normalize_axis(axis, spec.shape, name());
   require(kind == Kind::sum || spec.shape[along] > 0, name(), "axis {} of {} is empty", axis,
@@ -129,9 +120,7 @@ void Reduce::cpu(In in, Out out) const {
     if (kind == Kind::logsumexp) return reduce(view, x, y, LogSumExp());
     reduce(view, x, y, Sum());
     const auto n = ei::pset1<cpu::Packet<T>>(static_cast<T>(view.n));
-    if (kind == Kind::mean)
-      cpu::map(
-          size, y, [&](auto v) { return ei::pdiv(v, n); }, y);
+    if (kind == Kind::mean) cpu::map([&](auto v) { return ei::pdiv(v, n); }, size, y, y);
   });
 }
 
@@ -148,7 +137,6 @@ Saved Reduce::saved() const {
 }
 
 Samples Reduce::samples() {
-  using S = SampleInput;
   Samples all;
   for (const Kind kind : {Kind::sum, Kind::mean, Kind::max, Kind::logsumexp}) {
     const auto add = [&](int axis, bool keepdim, const Shape& shape) {
@@ -179,12 +167,12 @@ void spread(const AxisView& view, T* dx, F f, const T* dy, const T* y, const X*.
         view.outer, n, [&](std::int64_t o, std::int64_t begin, std::int64_t end) {
           const auto g = ei::pset1<cpu::Packet<T>>(dy[o]), value = ei::pset1<cpu::Packet<T>>(y[o]);
           T* const to = dx + o * n + begin;
-          cpu::map(
-              end - begin, to, [&](auto... v) { return f(g, value, v...); }, x + o * n + begin...);
+          cpu::map([&](auto... v) { return f(g, value, v...); }, end - begin, to,
+                   x + o * n + begin...);
         });
   cpu::for_pieces(view.outer * n, inner, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
     const std::int64_t from = r / n * inner + begin, to = r * inner + begin;
-    cpu::map(end - begin, dx + to, f, dy + from, y + from, x + to...);
+    cpu::map(f, end - begin, dx + to, dy + from, y + from, x + to...);
   });
 }
 
@@ -218,15 +206,15 @@ void max_backward_columns(const AxisView& view, const T* dy, const T* x, const T
   const auto hit = [](P v, P m) { return ei::por(ei::pcmp_eq(v, m), ei::pcmp_lt_or_nan(v, v)); };
   const auto take = [&](P g, P v, P m) { return ei::pselect(hit(v, m), g, zero); };
   const auto leave = [&](P g, P v, P m) { return ei::pselect(hit(v, m), zero, g); };
-  cpu::parallel_for(view.outer * strips, 1, [&](std::int64_t t, std::int64_t) {
+  cpu::parallel_each(view.outer * strips, 1, [&](std::int64_t t) {
     const std::int64_t o = t / strips, column = t % strips * kWidth;
     const std::int64_t width = std::min(kWidth, inner - column), at = o * inner + column;
     T rest[kWidth];
     std::copy_n(dy + at, width, rest);
     for (std::int64_t j = 0; j < n; ++j) {
       const std::int64_t row = (o * n + j) * inner + column;
-      cpu::map(width, dx + row, take, rest, x + row, y + at);
-      cpu::map(width, rest, leave, rest, x + row, y + at);
+      cpu::map(take, width, dx + row, rest, x + row, y + at);
+      cpu::map(leave, width, rest, rest, x + row, y + at);
     }
   });
 }
@@ -256,16 +244,9 @@ void backward(Kind kind, const AxisView& view, In in, T* dx) {
 
 }  // namespace
 
-std::string_view ReduceBackward::name() const {
-  constexpr std::string_view kNames[] = {"sum_backward", "mean_backward", "max_backward",
-                                         "logsumexp_backward"};
-  return kNames[static_cast<int>(forward.kind)];
-}
-
 TensorSpecs ReduceBackward::infer(In in) const {
   const bool kept = keeps_values(forward.kind);
-  expect_inputs(*this, in, kept ? 3 : 1);
-  expect_float(*this, in);
+  expect_floats(*this, in, kept ? 3 : 1);
   const int axis = normalize_axis(forward.axis, shape, name());
   const Shape small = reduced(shape, axis, forward.keepdim);
   require(forward.kind == Kind::sum || shape[axis] > 0, name(), "axis {} of {} is empty", axis,
@@ -293,7 +274,6 @@ void ReduceBackward::cpu(In in, Out out) const {
 }
 
 Samples ReduceBackward::samples() {
-  using S = SampleInput;
   Samples all;
   for (const Kind kind : {Kind::sum, Kind::mean, Kind::max, Kind::logsumexp}) {
     const auto add = [&](int axis, bool keepdim, const Shape& shape) {

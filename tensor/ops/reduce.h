@@ -9,16 +9,11 @@ namespace ops {
 class Reduce final : public OpOf<Reduce> {
  public:
   enum class Kind { sum, mean, max, logsumexp };
+  static constexpr std::string_view kNames[] = {"sum", "mean", "max", "logsumexp"};
   Reduce(Kind kind, int axis, bool keepdim = false) : kind(kind), axis(axis), keepdim(keepdim) {}
-
-  std::string_view name() const override;
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP(kNames[static_cast<int>(kind)]);
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override;
-  static Samples samples();
 
   const Kind kind;
   const int axis;
@@ -26,17 +21,12 @@ class Reduce final : public OpOf<Reduce> {
 };
 
 // inputs dy and, for max and logsumexp, x and y
-class ReduceBackward final : public NonDifferentiable<ReduceBackward> {
+class ReduceBackward final : public GradientOp<ReduceBackward> {
  public:
-  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
+  static constexpr std::string_view kNames[] = {"sum_backward", "mean_backward", "max_backward",
+                                                "logsumexp_backward"};
   ReduceBackward(const Reduce& forward, const Shape& shape) : forward(forward), shape(shape) {}
-
-  std::string_view name() const override;
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP(kNames[static_cast<int>(forward.kind)]);
 
   const Reduce forward;
   const Shape shape;  // of x

@@ -7,8 +7,6 @@ namespace hg {
 namespace ops {
 namespace {
 
-namespace ei = Eigen::internal;
-
 // x as [outer, n, inner], s being [n].
 AxisView view_of(const Shape& x, int first, int last) {
   return {x.product(0, first), x.product(first, last), x.product(last, x.rank())};
@@ -16,38 +14,27 @@ AxisView view_of(const Shape& x, int first, int last) {
 
 template <class T>
 void scale_rows(const AxisView& view, const T* x, const T* s, T* y) {
-  cpu::parallel_for(view.outer * view.n, cpu::row_grain(view.inner),
-                    [&](std::int64_t begin, std::int64_t end) {
-                      for (std::int64_t row = begin; row < end; ++row) {
-                        const auto factor = ei::pset1<cpu::Packet<T>>(s[row % view.n]);
-                        cpu::map(
-                            view.inner, y + row * view.inner,
-                            [&](auto v) { return ei::pmul(v, factor); }, x + row * view.inner);
-                      }
-                    });
+  cpu::parallel_each(view.outer * view.n, cpu::row_grain(view.inner), [&](std::int64_t row) {
+    cpu::scale_row(view.inner, s[row % view.n], x + row * view.inner, y + row * view.inner);
+  });
 }
 
 template <class T>
 void dot_rows(const AxisView& view, const T* dy, const T* x, T* ds) {
-  cpu::parallel_for(
-      view.n, cpu::row_grain(view.outer * view.inner), [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          T sum = 0;
-          for (std::int64_t o = 0; o < view.outer; ++o) {
-            const std::int64_t at = (o * view.n + i) * view.inner;
-            sum += cpu::row_sum(
-                view.inner, [](auto a, auto b) { return ei::pmul(a, b); }, dy + at, x + at);
-          }
-          ds[i] = sum;
-        }
-      });
+  cpu::parallel_each(view.n, cpu::row_grain(view.outer * view.inner), [&](std::int64_t i) {
+    T sum = 0;
+    for (std::int64_t o = 0; o < view.outer; ++o) {
+      const std::int64_t at = (o * view.n + i) * view.inner;
+      sum += cpu::dot(view.inner, dy + at, x + at);
+    }
+    ds[i] = sum;
+  });
 }
 
 }  // namespace
 
 TensorSpecs ScaleAxes::infer(In in) const {
-  expect_inputs(*this, in, 2);
-  expect_float(*this, in);
+  expect_floats(*this, in, 2);
   const Shape &x = in[0].shape(), &s = in[1].shape();
   require(first >= 0 && first + s.rank() <= x.rank() && x.slice(first, first + s.rank()) == s,
           name(), "{} has no axes {} from {} on", x, s, first);
@@ -77,7 +64,6 @@ Tensors ScaleAxes::grad(const GradArgs& args) const {
 }
 
 Samples ScaleAxes::samples() {
-  using S = SampleInput;
   return {sample(ScaleAxes(0), {S::uniform({3, 197}), S::uniform({3})}),
           sample(ScaleAxes(0), {S::uniform({1}), S::uniform({1})}),
           sample(ScaleAxes(1), {S::uniform({2, 3, 5, 7}), S::uniform({3})}),
@@ -87,8 +73,7 @@ Samples ScaleAxes::samples() {
 }
 
 TensorSpecs DotAxes::infer(In in) const {
-  expect_inputs(*this, in, 2);
-  expect_float(*this, in);
+  expect_floats(*this, in, 2);
   expect_shape(*this, in, 1, in[0].shape());
   require(first >= 0 && first <= last && last <= in[0].rank(), name(), "{} has no axes {} to {}",
           in[0], first, last);
@@ -108,7 +93,6 @@ void DotAxes::cpu(In in, Out out) const {
 }
 
 Samples DotAxes::samples() {
-  using S = SampleInput;
   const auto both = [](const Shape& shape) {
     return std::vector{S::uniform(shape), S::uniform(shape)};
   };

@@ -7,31 +7,23 @@ namespace hg {
 namespace ops {
 namespace {
 
-namespace ei = Eigen::internal;
-
 template <class T>
 void softmax_row(std::int64_t n, const T* x, T* y) {
   const T sum = cpu::exp_sum(n, x, T{1}, cpu::row_max(n, x), y);
-  const auto inverse = ei::pset1<cpu::Packet<T>>(T{1} / sum);
-  cpu::map(
-      n, y, [&](auto v) { return ei::pmul(v, inverse); }, y);
+  cpu::scale_row(n, T{1} / sum, y, y);
 }
 
 // dx = y (dy - sum_j dy_j y_j)
 template <class T>
 void softmax_backward_row(std::int64_t n, const T* dy, const T* y, T* dx) {
-  const T dot = cpu::row_sum(
-      n, [](auto a, auto b) { return ei::pmul(a, b); }, dy, y);
-  const auto shift = ei::pset1<cpu::Packet<T>>(dot);
-  cpu::map(
-      n, dx, [&](auto g, auto p) { return ei::pmul(p, ei::psub(g, shift)); }, dy, y);
+  const auto shift = ei::pset1<cpu::Packet<T>>(cpu::dot(n, dy, y));
+  cpu::map([&](auto g, auto p) { return ei::pmul(p, ei::psub(g, shift)); }, n, dx, dy, y);
 }
 
 }  // namespace
 
 TensorSpecs Softmax::infer(In in) const {
-  expect_inputs(*this, in, 1);
-  expect_float(*this, in);
+  expect_floats(*this, in, 1);
   normalize_axis(axis, in[0].shape(), name());
   return {in[0].spec()};
 }
@@ -51,7 +43,6 @@ Tensors Softmax::grad(const GradArgs& args) const {
 }
 
 Samples Softmax::samples() {
-  using S = SampleInput;
   return {sample(Softmax(-1), {S::uniform({3, 197})}), sample(Softmax(0), {S::uniform({1})}),
           sample(Softmax(1), {S::uniform({2, 197, 3}, -8, 8)}),
           sample(Softmax(0), {S::uniform({5, 2, 3})}),
@@ -59,8 +50,7 @@ Samples Softmax::samples() {
 }
 
 TensorSpecs SoftmaxBackward::infer(In in) const {
-  expect_inputs(*this, in, 2);
-  expect_float(*this, in);
+  expect_floats(*this, in, 2);
   expect_shape(*this, in, 1, in[0].shape());
   normalize_axis(axis, in[0].shape(), name());
   return {in[0].spec()};
@@ -79,7 +69,6 @@ void SoftmaxBackward::cpu(In in, Out out) const {
 }
 
 Samples SoftmaxBackward::samples() {
-  using S = SampleInput;
   return {sample(SoftmaxBackward(-1), {S::uniform({3, 197}), S::uniform({3, 197}, 0, 1)}),
           sample(SoftmaxBackward(1), {S::uniform({2, 5, 3}), S::uniform({2, 5, 3}, 0, 1)}),
           sample(SoftmaxBackward(0), {S::uniform({1}), S::uniform({1})})};

@@ -9,31 +9,18 @@ namespace ops {
 class Softmax final : public OpOf<Softmax> {
  public:
   explicit Softmax(int axis) : axis(axis) {}
-
-  std::string_view name() const override { return "softmax"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("softmax");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {}, .out = {0}}; }
-  static Samples samples();
 
   const int axis;
 };
 
 // inputs dy, y
-class SoftmaxBackward final : public NonDifferentiable<SoftmaxBackward> {
+class SoftmaxBackward final : public GradientOp<SoftmaxBackward> {
  public:
-  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
   explicit SoftmaxBackward(int axis) : axis(axis) {}
-
-  std::string_view name() const override { return "softmax_backward"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("softmax_backward");
 
   const int axis;
 };

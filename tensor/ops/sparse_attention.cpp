@@ -10,30 +10,13 @@
 #include "tensor/run.h"
 
 namespace hg {
-
-std::int64_t SparseAttentionOptions::pairs(std::int64_t images) const {
-  if (supports.size() == 1) return images * supports[0]->pairs();
-  std::int64_t sum = 0;
-  for (std::int64_t b = 0; b < images; ++b) sum += of_image(b).pairs();
-  return sum;
-}
-
-std::int64_t SparseAttentionOptions::kept(std::int64_t images) const {
-  if (supports.size() == 1) return images * supports[0]->kept();
-  std::int64_t sum = 0;
-  for (std::int64_t b = 0; b < images; ++b) sum += of_image(b).kept();
-  return sum;
-}
-
 namespace ops {
 namespace {
-
-namespace ei = Eigen::internal;
 
 struct Sizes {
   std::int64_t batch, heads, n, d;
   Sizes(const SparseAttentionOptions& o, const Tensor& q)
-      : batch(q.dim(0)), heads(o.supports[0]->heads()), n(q.dim(1)), d(q.dim(2) / heads) {}
+      : batch(q.dim(0)), heads(o.supports.heads()), n(q.dim(1)), d(q.dim(2) / heads) {}
   double scale() const { return 1 / std::sqrt(static_cast<double>(d)); }
 };
 
@@ -42,12 +25,12 @@ struct Counts {
   std::uint64_t pairs, keys, rows, d, index;  // index: pairs of the lists, which images share
   Counts(const SparseAttentionOptions& o, const Tensor& q) {
     const Sizes s(o, q);
-    pairs = static_cast<std::uint64_t>(o.pairs(s.batch));
-    keys = static_cast<std::uint64_t>(o.kept(s.batch));
+    pairs = static_cast<std::uint64_t>(o.supports.pairs(s.batch));
+    keys = static_cast<std::uint64_t>(o.supports.kept(s.batch));
     rows = static_cast<std::uint64_t>(s.batch * s.heads * s.n);
     d = static_cast<std::uint64_t>(s.d);
     index = static_cast<std::uint64_t>(
-        s.batch == 0 ? 0 : o.pairs(o.supports.size() == 1 ? 1 : s.batch));
+        s.batch == 0 ? 0 : o.supports.pairs(o.supports.size() == 1 ? 1 : s.batch));
   }
   std::uint64_t product() const { return 2 * pairs * d; }
 };
@@ -91,11 +74,11 @@ struct Head {
         n(s.n),
         d(s.d),
         width(s.heads * s.d),
-        by_query(o.of_image(b).by_query(h), d),
-        by_key(o.of_image(b).by_key(h), d) {
-    const PairSupport& support = o.of_image(b);
-    first_key = o.kept(b) + support.first_key(h);
-    first_pair = o.pairs(b) + support.first_pair(h);
+        by_query(o.supports.of_image(b).by_query(h), d),
+        by_key(o.supports.of_image(b).by_key(h), d) {
+    const PairSupport& support = o.supports.of_image(b);
+    first_key = o.supports.kept(b) + support.first_key(h);
+    first_pair = o.supports.pairs(b) + support.first_pair(h);
     keys = support.kept(h), pairs = support.pairs(h);
   }
   std::int64_t row(std::int64_t i) const { return (b * n + i) * width + h * d; }
@@ -133,12 +116,6 @@ class Padded {
   const T* data_;
 };
 
-template <class T>
-T dot(std::int64_t n, const T* x, const T* y) {
-  return cpu::row_sum(
-      n, [](auto a, auto b) { return ei::pmul(a, b); }, x, y);
-}
-
 // 1 / (1 - p) where pair `place` of the call keeps its weight, 0 where it is dropped.
 template <class T>
 T kept_weight(const SparseAttentionOptions& o, std::int64_t place) {
@@ -162,7 +139,7 @@ struct Forward {
     const cpu::Scratch<T> bias(options.rbf ? std::max<std::int64_t>(1, head.keys) : 1);
     if (options.rbf)
       for (std::int64_t j = 0; j < head.keys; ++j)
-        bias[j] = T(-0.5) * dot(s.d, keys.row(j), keys.row(j));
+        bias[j] = T(-0.5) * cpu::dot(s.d, keys.row(j), keys.row(j));
     const std::int64_t longest = std::min(head.pairs, kRows * head.keys) + cpu::kLanes<T>;
     const cpu::Scratch<T> scores(longest), sums(kRows * values.width());
     for (std::int64_t i = 0; i < s.n; i += kRows) {
@@ -201,9 +178,7 @@ struct Forward {
       for (std::int64_t p = 0; p < n; ++p) x[p] += bias[lists.others[begin + p]];
     const T scale = static_cast<T>(s.scale());
     const T sum = cpu::exp_sum(n, x, scale, scale * cpu::row_max(n, x), x);
-    const auto inverse = ei::pset1<cpu::Packet<T>>(T{1} / sum);
-    cpu::map(
-        n, x, [&](auto e) { return ei::pmul(e, inverse); }, x);
+    cpu::scale_row(n, T{1} / sum, x, x);
     const std::int64_t first = head.first_pair + begin;
     std::copy_n(x, n, weights + first);
     if (options.dropout > 0)
@@ -261,7 +236,7 @@ struct Backward {
     const Spans& lists = head.by_query;
     const cpu::Scratch<T> delta(std::max<std::int64_t>(1, s.n));
     for (std::int64_t i = 0; i < s.n; ++i)
-      delta[i] = dot(s.d, grad_o + head.row(i), o + head.row(i));
+      delta[i] = cpu::dot(s.d, grad_o + head.row(i), o + head.row(i));
     const auto scale = ei::pset1<cpu::Packet<T>>(static_cast<T>(s.scale()));
     for (std::int64_t first = 0; first < s.n; first += kRows)
       for (std::int64_t t = 0; t < lists.count(); ++t)
@@ -273,10 +248,8 @@ struct Backward {
             for (std::int64_t c = 0; c < count; ++c)
               row[c] *= kept_weight<T>(options, head.first_pair + begin + c);
           const auto shift = ei::pset1<cpu::Packet<T>>(delta[i]);
-          cpu::map(
-              count, ds + begin,
-              [&](auto g, auto w) { return ei::pmul(ei::pmul(w, ei::psub(g, shift)), scale); },
-              static_cast<const T*>(row), p + begin);
+          cpu::map([&](auto g, auto w) { return ei::pmul(ei::pmul(w, ei::psub(g, shift)), scale); },
+                   count, ds + begin, row, p + begin);
         }
   }
 
@@ -325,11 +298,8 @@ struct Backward {
       T sum = 0;
       for (std::int64_t c = lists.begin(j, 0); c < lists.begin(j + 1, 0); ++c)
         sum += ds[lists.places[c]];
-      const auto factor = ei::pset1<cpu::Packet<T>>(-sum);
-      T* const row = dk + (head.first_key + j) * s.d;
-      cpu::map(
-          s.d, row, [&](auto y, auto x) { return ei::pmadd(factor, x, y); },
-          static_cast<const T*>(row), k + (head.first_key + j) * s.d);
+      const std::int64_t row = (head.first_key + j) * s.d;
+      cpu::add_scaled(s.d, -sum, k + row, dk + row);
     }
   }
 };
@@ -337,18 +307,12 @@ struct Backward {
 void check_operands(const Op& op, const SparseAttentionOptions& o, In in) {
   expect_float(op, in);
   expect_rank(op, in, 0, 3);
-  require(!o.supports.empty(), op.name(), "no support");
+  o.supports.check(op, in[0]);
   require(o.dropout >= 0 && o.dropout < 1, op.name(), "dropout {} is not in [0, 1)", o.dropout);
-  const std::int64_t batch = in[0].dim(0), n = in[0].dim(1), heads = o.supports[0]->heads();
-  require(o.supports.size() == 1 || static_cast<std::int64_t>(o.supports.size()) == batch,
-          op.name(), "{} supports for {} images", o.supports.size(), batch);
-  for (const auto& support : o.supports)
-    require(support->heads() == heads && support->tokens() == n, op.name(),
-            "a support of {} heads of {} tokens for {}", support->heads(), support->tokens(),
-            in[0]);
+  const std::int64_t heads = o.supports.heads();
   require(in[0].dim(2) > 0 && in[0].dim(2) % heads == 0, op.name(), "{} does not hold {} heads",
           in[0], heads);
-  expect_shape(op, in, 1, {o.kept(batch), in[0].dim(2) / heads});
+  expect_shape(op, in, 1, {o.supports.kept(in[0].dim(0)), in[0].dim(2) / heads});
   expect_shape(op, in, 2, in[1].shape());
 }
 
@@ -381,8 +345,8 @@ std::vector<SparseSample> sparse_samples() {
 
 std::vector<SampleInput> sample_operands(const SparseSample& s) {
   using S = SampleInput;
-  const Shape keys{s.options.kept(s.batch), s.d};
-  return {S::uniform({s.batch, s.n, s.options.supports[0]->heads() * s.d}, -2, 2),
+  const Shape keys{s.options.supports.kept(s.batch), s.d};
+  return {S::uniform({s.batch, s.n, s.options.supports.heads() * s.d}, -2, 2),
           S::uniform(keys, -2, 2), S::uniform(keys)};
 }
 
@@ -392,7 +356,7 @@ TensorSpecs SparseAttention::infer(In in) const {
   expect_inputs(*this, in, 3);
   check_operands(*this, options, in);
   TensorSpec weights = in[0].spec();
-  weights.shape = {options.pairs(in[0].dim(0))};
+  weights.shape = {options.supports.pairs(in[0].dim(0))};
   return {in[0].spec(), weights};
 }
 
@@ -411,8 +375,7 @@ void SparseAttention::cpu(In in, Out out) const {
     const Forward<T> forward{
         options,         s, in[0].data<T>(), in[1].data<T>(), in[2].data<T>(), out[0].data<T>(),
         out[1].data<T>()};
-    cpu::parallel_for(s.batch * s.heads, 1,
-                      [&](std::int64_t head, std::int64_t) { forward(head); });
+    cpu::parallel_each(s.batch * s.heads, 1, [&](std::int64_t head) { forward(head); });
   });
 }
 
@@ -429,12 +392,11 @@ Samples SparseAttention::samples() {
 }
 
 TensorSpecs SparseAttentionBackward::infer(In in) const {
-  expect_inputs(*this, in, 6);
-  expect_float(*this, in);
+  expect_floats(*this, in, 6);
   check_operands(*this, options, in.subspan(3));
   expect_shape(*this, in, 0, in[3].shape());
   expect_shape(*this, in, 1, in[3].shape());
-  expect_shape(*this, in, 2, {options.pairs(in[3].dim(0))});
+  expect_shape(*this, in, 2, {options.supports.pairs(in[3].dim(0))});
   return {in[3].spec(), in[4].spec(), in[5].spec()};
 }
 
@@ -461,18 +423,16 @@ void SparseAttentionBackward::cpu(In in, Out out) const {
                                in[4].data<T>(),  in[5].data<T>(),
                                out[0].data<T>(), out[1].data<T>(),
                                out[2].data<T>()};
-    cpu::parallel_for(s.batch * s.heads, 1,
-                      [&](std::int64_t head, std::int64_t) { backward(head); });
+    cpu::parallel_each(s.batch * s.heads, 1, [&](std::int64_t head) { backward(head); });
   });
 }
 
 Samples SparseAttentionBackward::samples() {
-  using S = SampleInput;
   Samples all;
   for (const SparseSample& s : sparse_samples()) {
     const auto operands = sample_operands(s);
     std::vector<S> inputs{S::uniform(operands[0].shape), S::uniform(operands[0].shape),
-                          S::uniform({s.options.pairs(s.batch)}, 0, 1)};
+                          S::uniform({s.options.supports.pairs(s.batch)}, 0, 1)};
     inputs.insert(inputs.end(), operands.begin(), operands.end());
     all.push_back(sample(SparseAttentionBackward(s.options), inputs, 1e-5));
   }

@@ -14,44 +14,26 @@ struct SparseAttentionOptions {
   bool rbf = false;    // logits -|q - k|^2 / (2 sqrt(D)) in place of q.k / sqrt(D)
   double dropout = 0;  // of weights, with draws of stream `key` from `first` on
   std::uint64_t key = 0, first = 0;
-
-  const PairSupport& of_image(std::int64_t b) const {
-    return *supports[supports.size() == 1 ? 0 : static_cast<std::size_t>(b)];
-  }
-  std::int64_t pairs(std::int64_t images) const;  // sums over so many images
-  std::int64_t kept(std::int64_t images) const;
 };
 
 namespace ops {
 
+// parts of the cost, as backward: qk, softmax, av
 class SparseAttention final : public OpOf<SparseAttention> {
  public:
   explicit SparseAttention(SparseAttentionOptions options) : options(std::move(options)) {}
-
-  std::string_view name() const override { return "sparse_attention"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;  // parts: qk, softmax, av
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("sparse_attention");
   Tensors grad(const GradArgs& args) const override;
   Indices auxiliary_outputs() const override { return {1}; }
-  static Samples samples();
 
   const SparseAttentionOptions options;
 };
 
 // inputs do, o, weights, q, k, v; outputs dq, dk, dv
-class SparseAttentionBackward final : public NonDifferentiable<SparseAttentionBackward> {
+class SparseAttentionBackward final : public GradientOp<SparseAttentionBackward> {
  public:
-  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
   explicit SparseAttentionBackward(SparseAttentionOptions options) : options(std::move(options)) {}
-
-  std::string_view name() const override { return "sparse_attention_backward"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;  // parts: qk, softmax, av
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("sparse_attention_backward");
 
   const SparseAttentionOptions options;
 };

@@ -119,11 +119,10 @@ void Triplet::cpu(In in, Out out) const {
               : nearest_negative(row, s, options.negatives == Negatives::semi_hard, s[p]);
       chosen[2 * i] = p, chosen[2 * i + 1] = n;
       const T excess = static_cast<T>(options.margin) + distance(s[p]) - distance(s[n]);
-      losses[static_cast<std::size_t>(i)] = excess < 0 ? T{0} : excess;
+      losses[i] = excess < 0 ? T{0} : excess;
     };
-    cpu::parallel_for(rows, cpu::row_grain(rows), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) choose(i, in[0].data<T>() + i * rows);
-    });
+    cpu::parallel_each(rows, cpu::row_grain(rows),
+                       [&](std::int64_t i) { choose(i, in[0].data<T>() + i * rows); });
     const std::int64_t anchors = count_anchors(out[1]);
     *out[0].data<T>() =
         anchors == 0 ? T{0} : cpu::row_sum(rows, losses.data()) / static_cast<T>(anchors);
@@ -137,7 +136,6 @@ Tensors Triplet::grad(const GradArgs& args) const {
 }
 
 Samples Triplet::samples() {
-  using S = SampleInput;
   Samples all;
   for (const Negatives negatives : {Negatives::hard, Negatives::semi_hard, Negatives::random})
     for (const auto& [rows, labels] : kLabelledSizes)
@@ -192,7 +190,6 @@ void TripletBackward::cpu(In in, Out out) const {
 }
 
 Samples TripletBackward::samples() {
-  using S = SampleInput;
   Samples all;
   for (const std::int64_t rows : {0, 1, 3, 12, 197})
     all.push_back(sample(TripletBackward(0.2), {S::uniform({1}, 50, 100), S::uniform({rows, rows}),

@@ -25,33 +25,20 @@ class Triplet final : public OpOf<Triplet> {
   // Random negatives: row i takes draw first + i of the stream of `key`.
   explicit Triplet(const TripletOptions& options, std::uint64_t key = 0, std::uint64_t first = 0)
       : options(options), key(key), first(first) {}
-
-  std::string_view name() const override { return "triplet"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP("triplet");
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override { return {.in = {0}, .out = {1}}; }
   Indices auxiliary_outputs() const override { return {1}; }
-  static Samples samples();
 
   const TripletOptions options;
   const std::uint64_t key, first;
 };
 
 // inputs dy [1], s, and the rows chosen by the forward; output ds [M,M]
-class TripletBackward final : public NonDifferentiable<TripletBackward> {
+class TripletBackward final : public GradientOp<TripletBackward> {
  public:
-  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
   explicit TripletBackward(double margin) : margin(margin) {}
-
-  std::string_view name() const override { return "triplet_backward"; }
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP("triplet_backward");
 
   const double margin;
 };

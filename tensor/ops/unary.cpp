@@ -9,7 +9,6 @@ namespace {
 
 // The functions that rows are written in, on packets; a double stands for a packet of equal lanes.
 namespace rows {
-namespace ei = Eigen::internal;
 using namespace cpu;
 
 template <class P>
@@ -92,11 +91,10 @@ void check_range(const Op& op, UnaryKind kind, double a, double b) {
 
 }  // namespace
 
-std::string_view Unary::name() const { return row_of(kind).name; }
+std::string_view Unary::name_of(UnaryKind kind) { return row_of(kind).name; }
 
 TensorSpecs Unary::infer(In in) const {
-  expect_inputs(*this, in, 1);
-  expect_float(*this, in);
+  expect_floats(*this, in, 1);
   check_range(*this, kind, a, b);
   return {in[0].spec()};
 }
@@ -157,11 +155,10 @@ Samples Unary::samples() {
   return all;
 }
 
-std::string_view UnaryBackward::name() const { return row_of(kind).backward_name; }
+std::string_view UnaryBackward::name_of(UnaryKind kind) { return row_of(kind).backward_name; }
 
 TensorSpecs UnaryBackward::infer(In in) const {
-  expect_inputs(*this, in, row_of(kind).keeps == Keeps::nothing ? 1 : 2);
-  expect_float(*this, in);
+  expect_floats(*this, in, row_of(kind).keeps == Keeps::nothing ? 1 : 2);
   if (in.size() == 2) expect_shape(*this, in, 1, in[0].shape());
   check_range(*this, kind, a, b);
   return {in[0].spec()};

@@ -15,32 +15,21 @@ enum class UnaryKind {
 class Unary final : public OpOf<Unary> {
  public:
   explicit Unary(UnaryKind kind, double a = 0, double b = 0) : kind(kind), a(a), b(b) {}
-
-  std::string_view name() const override;
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
+  HG_DECLARE_OP(name_of(kind));
+  static std::string_view name_of(UnaryKind kind);
   Tensors grad(const GradArgs& args) const override;
   Saved saved() const override;
-  static Samples samples();
 
   const UnaryKind kind;
   const double a, b;  // scale: factor a; clamp: range [a, b]
 };
 
 // inputs dy and, where the row keeps one, x or y
-class UnaryBackward final : public NonDifferentiable<UnaryBackward> {
+class UnaryBackward final : public GradientOp<UnaryBackward> {
  public:
-  static constexpr std::string_view kNotDifferentiable = kNoSecondDerivative;
   explicit UnaryBackward(UnaryKind kind, double a = 0, double b = 0) : kind(kind), a(a), b(b) {}
-
-  std::string_view name() const override;
-  TensorSpecs infer(In in) const override;
-  CostParts cost(In in, In out) const override;
-  void cpu(In in, Out out) const override;
-  HG_CUDA_KERNEL;
-  static Samples samples();
+  HG_DECLARE_OP(name_of(kind));
+  static std::string_view name_of(UnaryKind kind);
 
   const UnaryKind kind;
   const double a, b;

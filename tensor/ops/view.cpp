@@ -38,7 +38,6 @@ Tensors Reshape::grad(const GradArgs& args) const {
 }
 
 Samples Reshape::samples() {
-  using S = SampleInput;
   return {sample(Reshape({197, 3}), {S::uniform({3, 197})}), sample(Reshape({}), {S::uniform({1})}),
           sample(Reshape({2, 6}), {S::uniform({3, 4})})};
 }
@@ -61,7 +60,6 @@ Tensors Slice::grad(const GradArgs& args) const {
 }
 
 Samples Slice::samples() {
-  using S = SampleInput;
   return {sample(Slice(1, 3), {S::uniform({197, 3})}), sample(Slice(0, 1), {S::uniform({1})}),
           sample(Slice(2, 2), {S::uniform({3, 2, 2})}), sample(Slice(0, 2), {S::uniform({2, 5})})};
 }
@@ -79,7 +77,6 @@ TensorSpecs Transpose::infer(In in) const {
 Tensors Transpose::grad(const GradArgs& args) const { return {transpose(args.grad_out[0])}; }
 
 Samples Transpose::samples() {
-  using S = SampleInput;
   return {sample(Transpose(), {S::uniform({3, 197})}), sample(Transpose(), {S::uniform({2, 1, 5})}),
           sample(Transpose(), {S::transposed_view({2, 3, 4})})};
 }

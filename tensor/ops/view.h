@@ -6,49 +6,46 @@
 namespace hg {
 namespace ops {
 
-class Reshape final : public OpOf<Reshape> {
+template <class Derived>
+class ViewOf : public OpOf<Derived> {
+ public:
+  CostParts cost(In, In) const final { return Cost{}; }
+  void cpu(In, Out) const final {}
+  void cuda(In, Out, CudaStream&) const final {}
+  Saved saved() const final { return {.in = {}, .out = {}}; }
+};
+
+class Reshape final : public ViewOf<Reshape> {
  public:
   explicit Reshape(const Shape& shape) : shape(shape) {}
 
   std::string_view name() const override { return "reshape"; }
   TensorSpecs infer(In in) const override;
-  CostParts cost(In, In) const override { return Cost{}; }
-  void cpu(In, Out) const override {}
-  void cuda(In, Out, CudaStream&) const override {}
   Tensors grad(const GradArgs& args) const override;
-  Saved saved() const override { return {.in = {}, .out = {}}; }
   static Samples samples();
 
   const Shape shape;
 };
 
 // x[begin:end] of the leading axis.
-class Slice final : public OpOf<Slice> {
+class Slice final : public ViewOf<Slice> {
  public:
   Slice(std::int64_t begin, std::int64_t end) : begin(begin), end(end) {}
 
   std::string_view name() const override { return "slice"; }
   TensorSpecs infer(In in) const override;
-  CostParts cost(In, In) const override { return Cost{}; }
-  void cpu(In, Out) const override {}
-  void cuda(In, Out, CudaStream&) const override {}
   Tensors grad(const GradArgs& args) const override;
-  Saved saved() const override { return {.in = {}, .out = {}}; }
   static Samples samples();
 
   const std::int64_t begin, end;
 };
 
 // The last two axes swapped: a strided view that matrix products read in place.
-class Transpose final : public OpOf<Transpose> {
+class Transpose final : public ViewOf<Transpose> {
  public:
   std::string_view name() const override { return "transpose"; }
   TensorSpecs infer(In in) const override;
-  CostParts cost(In, In) const override { return Cost{}; }
-  void cpu(In, Out) const override {}
-  void cuda(In, Out, CudaStream&) const override {}
   Tensors grad(const GradArgs& args) const override;
-  Saved saved() const override { return {.in = {}, .out = {}}; }
   Indices strided_inputs() const override { return {0}; }
   static Samples samples();
 };

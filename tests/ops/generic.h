@@ -21,10 +21,10 @@ template <class OpType>
 OpUnderTest under_test(const char* class_name) {
   return {class_name, &OpType::samples,
           [](const Op& op, RefIn<double> in, RefOut<double> out) {
-            Reference<OpType>::template run<double>(dynamic_cast<const OpType&>(op), in, out);
+            reference(dynamic_cast<const OpType&>(op), in, out);
           },
           [](const Op& op, RefIn<ref::Counted> in, RefOut<ref::Counted> out) {
-            Reference<OpType>::template run<ref::Counted>(dynamic_cast<const OpType&>(op), in, out);
+            reference(dynamic_cast<const OpType&>(op), in, out);
           },
           !std::is_same_v<decltype(&OpType::cuda), decltype(&Op::cuda)>};
 }

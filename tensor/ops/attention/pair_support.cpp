@@ -8,8 +8,6 @@
 namespace hg {
 namespace {
 
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 // begins[row * tiles + tile], with the end of all behind them, of rows of ascending numbers.
 void append_begins(const CachedVector<CachedVector<std::uint16_t>>& rows, std::int64_t tiles,
                    CachedVector<std::uint32_t>& begins) {
@@ -34,7 +32,8 @@ PairSupport::PairSupport(std::int64_t heads, std::int64_t tokens, const KeysOf& 
 }
 
 void PairSupport::add_head(std::int64_t head, const KeysOf& keys_of) {
-  CachedVector<Row> by_token(at(tokens_)), by_query(at(tokens_)), by_key;
+  CachedVector<Row> by_token(static_cast<std::size_t>(tokens_)),
+      by_query(static_cast<std::size_t>(tokens_)), by_key;
   Row keys;
   for (std::int64_t i = 0; i < tokens_; ++i) {
     keys.clear();
@@ -43,21 +42,22 @@ void PairSupport::add_head(std::int64_t head, const KeysOf& keys_of) {
   }
   std::int64_t pairs = 0;
   for (std::int64_t j = 0; j < tokens_; ++j) {
-    if (by_token[at(j)].empty()) continue;
+    if (by_token[j].empty()) continue;
     const auto key = static_cast<std::uint16_t>(by_key.size());
     kept_tokens_.push_back(static_cast<std::uint16_t>(j));
-    for (const std::uint16_t i : by_token[at(j)]) by_query[i].push_back(key);
-    pairs += static_cast<std::int64_t>(by_token[at(j)].size());
-    by_key.push_back(std::move(by_token[at(j)]));
+    for (const std::uint16_t i : by_token[j]) by_query[i].push_back(key);
+    pairs += static_cast<std::int64_t>(by_token[j].size());
+    by_key.push_back(std::move(by_token[j]));
   }
   query_lists_.push_back(static_cast<std::int64_t>(query_begin_.size()));
   key_lists_.push_back(static_cast<std::int64_t>(key_list_begin_.size()));
   append_begins(by_query, tiles_, query_begin_);
   append_begins(by_key, tiles_, key_list_begin_);
   for (const Row& row : by_query) keys_.insert(keys_.end(), row.begin(), row.end());
-  CachedVector<std::uint32_t> next(at(tokens_));  // place of each query's next pair
+  CachedVector<std::uint32_t> next(
+      static_cast<std::size_t>(tokens_));  // place of each query's next pair
   for (std::int64_t i = 0; i < tokens_; ++i)
-    next[at(i)] = query_begin_[at(query_lists_.back() + i * tiles_)];
+    next[i] = query_begin_[query_lists_.back() + i * tiles_];
   for (const Row& row : by_key)
     for (const std::uint16_t i : row) {
       queries_.push_back(i);
@@ -76,12 +76,12 @@ std::shared_ptr<const PairSupport> PairSupport::whole(std::int64_t heads, std::i
 }
 
 PairSupport::Lists PairSupport::by_query(std::int64_t head) const {
-  return {query_begin_.data() + query_lists_[at(head)], keys_.data() + first_pair(head), nullptr,
+  return {query_begin_.data() + query_lists_[head], keys_.data() + first_pair(head), nullptr,
           tiles_};
 }
 
 PairSupport::Lists PairSupport::by_key(std::int64_t head) const {
-  return {key_list_begin_.data() + key_lists_[at(head)], queries_.data() + first_pair(head),
+  return {key_list_begin_.data() + key_lists_[head], queries_.data() + first_pair(head),
           places_.data() + first_pair(head), tiles_};
 }
 
@@ -107,9 +107,9 @@ Tensor PairSupport::packed() const {
                           first_pair(h),
                           kept(h),
                           tiles_,
-                          query_begins + 4 * query_lists_[at(h)],
+                          query_begins + 4 * query_lists_[h],
                           keys + 2 * first_pair(h),
-                          key_begins + 4 * key_lists_[at(h)],
+                          key_begins + 4 * key_lists_[h],
                           queries + 2 * first_pair(h),
                           places + 4 * first_pair(h),
                           kept_tokens + 2 * first_key(h)};
@@ -137,8 +137,9 @@ std::shared_ptr<const PairSupport> PairSupport::among(const std::int64_t* ids,
   for (std::int64_t i = 0; i < n; ++i)
     require(ids[i] >= 0 && ids[i] < tokens_, "pair support",
             "id {} at position {} out of range: {} positions", ids[i], i, tokens_);
-  CachedVector<std::int64_t> place(at(tokens_), -1);  // of each position among the ids
-  for (std::int64_t i = 0; i < n; ++i) place[at(ids[i])] = i;
+  CachedVector<std::int64_t> place(static_cast<std::size_t>(tokens_),
+                                   -1);  // of each position among the ids
+  for (std::int64_t i = 0; i < n; ++i) place[ids[i]] = i;
   const auto keys_of = [&](std::int64_t h, std::int64_t i, Row& keys) {
     const Lists lists = by_query(h);
     for (std::int64_t k = lists.begin(ids[i], 0); k < lists.begin(ids[i] + 1, 0); ++k) {
@@ -149,6 +150,29 @@ std::shared_ptr<const PairSupport> PairSupport::among(const std::int64_t* ids,
   };
   return std::allocate_shared<const PairSupport>(CachedAllocator<PairSupport>{}, heads_, n,
                                                  std::cref(keys_of));
+}
+
+std::int64_t Supports::pairs(std::int64_t images) const {
+  if (size() == 1) return images * front()->pairs();
+  std::int64_t sum = 0;
+  for (std::int64_t b = 0; b < images; ++b) sum += of_image(b).pairs();
+  return sum;
+}
+
+std::int64_t Supports::kept(std::int64_t images) const {
+  if (size() == 1) return images * front()->kept();
+  std::int64_t sum = 0;
+  for (std::int64_t b = 0; b < images; ++b) sum += of_image(b).kept();
+  return sum;
+}
+
+void Supports::check(const Op& op, const Tensor& x) const {
+  require(!empty(), op.name(), "no support");
+  require(size() == 1 || static_cast<std::int64_t>(size()) == x.dim(0), op.name(),
+          "{} supports for {} images", size(), x.dim(0));
+  for (const auto& support : *this)
+    require(support->heads() == heads() && support->tokens() == x.dim(1), op.name(),
+            "a support of {} heads of {} tokens for {}", support->heads(), support->tokens(), x);
 }
 
 }  // namespace hg

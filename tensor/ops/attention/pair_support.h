@@ -9,8 +9,7 @@
 #include <mutex>
 
 #include "tensor/allocator.h"
-#include "tensor/base/error.h"
-#include "tensor/tensor.h"
+#include "tensor/op.h"
 
 namespace hg {
 
@@ -33,14 +32,10 @@ class PairSupport {
 
   std::int64_t pairs() const { return pair_begin_.back(); }
   std::int64_t pairs(std::int64_t head) const { return first_pair(head + 1) - first_pair(head); }
-  std::int64_t first_pair(std::int64_t head) const {
-    return pair_begin_[static_cast<std::size_t>(head)];
-  }
+  std::int64_t first_pair(std::int64_t head) const { return pair_begin_[head]; }
   std::int64_t kept() const { return key_begin_.back(); }  // keys of all heads
   std::int64_t kept(std::int64_t head) const { return first_key(head + 1) - first_key(head); }
-  std::int64_t first_key(std::int64_t head) const {
-    return key_begin_[static_cast<std::size_t>(head)];
-  }
+  std::int64_t first_key(std::int64_t head) const { return key_begin_[head]; }
   const std::uint16_t* kept_tokens(std::int64_t head) const {
     return kept_tokens_.data() + first_key(head);
   }
@@ -82,6 +77,15 @@ class PairSupport {
   mutable Tensor on_device_;
 };
 
-using Supports = CachedVector<std::shared_ptr<const PairSupport>>;  // for all images, or one each
+// One support for all images of a call, or one each.
+struct Supports : CachedVector<std::shared_ptr<const PairSupport>> {
+  using vector::vector;
+
+  const PairSupport& of_image(std::int64_t b) const { return *(*this)[size() == 1 ? 0 : b]; }
+  std::int64_t heads() const { return front()->heads(); }
+  std::int64_t pairs(std::int64_t images) const;  // sums over so many images
+  std::int64_t kept(std::int64_t images) const;
+  void check(const Op& op, const Tensor& x) const;  // throws unless they fit x [B, N, ..]
+};
 
 }  // namespace hg

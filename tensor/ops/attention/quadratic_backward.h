@@ -89,7 +89,7 @@ struct QuadraticBackward {
       std::fill_n(static_cast<T*>(work.mask), s.m, T{1});
       drop<T>(DropRule{call.o.key, call.o.dropout},
               call.o.first + static_cast<std::uint64_t>(at * s.m), s.m, work.mask, work.mask);
-      multiply(s.m, g, work.mask);
+      multiply_row<T>(s.m, work.mask, g);
     }
     const T query = call.half_query_norm(b, h, i);
     const bool sparse = call.o.map == Map::sparsemax || call.o.map == Map::entmax15;
@@ -104,16 +104,13 @@ struct QuadraticBackward {
       best_row(lse[at], shared, query, scores, g, a);
     else
       sparse_row(lse[at], scores, g, a);
-    if (dropping) multiply(s.m, a, work.mask);
-    if (call.o.score == QuadraticOptions::Score::rbf) add(s.row(), work.key_sums, scores);
+    if (dropping) multiply_row<T>(s.m, work.mask, a);
+    if (call.o.score == QuadraticOptions::Score::rbf) add_row<T>(s.row(), scores, work.key_sums);
   }
 
   T delta(std::int64_t b, std::int64_t h, std::int64_t i) const {
-    const T dot = row_sum(
-        call.s.d, [](auto x, auto y) { return ei::pmul(x, y); },
-        static_cast<const T*>(grad_o.at(b, h) + i * grad_o.row),
-        static_cast<const T*>(o.at(b, h) + i * o.row));
-    return grad_lse ? dot - grad_lse[(b * call.s.heads + h) * call.s.n + i] : dot;
+    const T sum = dot<T>(call.s.d, grad_o.at(b, h) + i * grad_o.row, o.at(b, h) + i * o.row);
+    return grad_lse ? sum - grad_lse[(b * call.s.heads + h) * call.s.n + i] : sum;
   }
 
   // exp(logit - lse) of component r, without the prior.
@@ -124,7 +121,7 @@ struct QuadraticBackward {
     const P scale = ei::pset1<P>(call.scale[r]);
     const P shift = ei::pset1<P>(-(statistic + call.scale[r] * query));
     const auto weight = [&](auto x) { return vexp(ei::pmadd(x, scale, shift)); };
-    map(visible, part, weight, scores);
+    map(weight, visible, part, scores);
     std::fill(part + visible, part + call.s.m, T{0});
     if (prior.weights && prior.has_zeros) clear_hidden(prior.weights + r * call.s.m, part);
   }
@@ -136,23 +133,19 @@ struct QuadraticBackward {
     if (call.o.map == Map::best) {
       QuadraticForward<T>::best_logits(call, query, scores, a);
       const P shift = ei::pset1<P>(lse[at]);
-      return map(
-          m, a, [&](auto x) { return vexp(ei::psub(x, shift)); }, static_cast<const T*>(a));
+      return map([&](auto x) { return vexp(ei::psub(x, shift)); }, m, a, a);
     }
     if (call.o.map != Map::softmax) {
-      const P scale = ei::pset1<P>(call.scale[0]);
-      map(
-          m, line, [&](auto x) { return ei::pmul(x, scale); }, scores);
+      scale_row(m, call.scale[0], scores, line);
       if (call.o.map == Map::sparsemax) return sparsemax_weights(m, lse[at], line, a);
       entmax15_roots(m, lse[at], line, line);
-      return map(
-          m, a, [](auto x) { return ei::pmul(x, x); }, static_cast<const T*>(line));
+      return map([](auto x) { return ei::pmul(x, x); }, m, a, line);
     }
     for (std::int64_t r = 0; r < call.s.components; ++r) {
       T* const part = r == 0 ? a : line;
       exponentiate(at, visible, prior, query, r, scores + r * m, part);
-      if (prior.weights) multiply(m, part, prior.weights + r * m);
-      if (r > 0) add(m, a, part);
+      if (prior.weights) multiply_row<T>(m, prior.weights + r * m, part);
+      if (r > 0) add_row<T>(m, part, a);
     }
   }
 
@@ -160,16 +153,11 @@ struct QuadraticBackward {
   T add_spread(T value, T e, const T* a, T* g) const {
     if (call.o.spread == QuadraticOptions::Spread::entropy) {
       const P factor = ei::pset1<P>(-e), one = splat<P>(1.0);
-      map(
-          call.s.m, g,
-          [&](auto y, auto w) { return ei::pmadd(factor, ei::padd(log_or_zero(w), one), y); },
-          static_cast<const T*>(g), a);
+      map([&](auto y, auto w) { return ei::pmadd(factor, ei::padd(log_or_zero(w), one), y); },
+          call.s.m, g, g, a);
       return e * (value - 1);
     }
-    const P factor = ei::pset1<P>(2 * e);
-    map(
-        call.s.m, g, [&](auto y, auto w) { return ei::pmadd(factor, w, y); },
-        static_cast<const T*>(g), a);
+    add_scaled(call.s.m, 2 * e, a, g);
     return 2 * e * value;
   }
 
@@ -187,33 +175,26 @@ struct QuadraticBackward {
         if (work.prior_sums)
           add_prior_sums(prior.largest, shared, part, g, work.prior_sums + r * s.m);
         if (grad_prior) add_prior_row(b, h, i, r, prior.largest, shared, part, g, work.line);
-        multiply(s.m, part, w);
+        multiply_row<T>(s.m, w, part);
       }
       if (r == 0)
         std::copy_n(part, s.m, a);
       else
-        add(s.m, a, part);
-      map(
-          s.m, part,
-          [&](auto y, auto w) { return ei::pmul(ei::pmul(ei::psub(y, shared), w), scale); }, g,
-          static_cast<const T*>(part));
+        add_row<T>(s.m, part, a);
+      map([&](auto y, auto w) { return ei::pmul(ei::pmul(ei::psub(y, shared), w), scale); }, s.m,
+          part, g, part);
     }
   }
   void clear_hidden(const T* weights, T* part) const {
-    map(
-        call.s.m, part,
-        [](auto x, auto w) { return ei::pselect(ei::pcmp_lt(splat<P>(0.0), w), x, splat<P>(0.0)); },
-        part, weights);
+    map([](auto x, auto w) { return ei::pselect(ei::pcmp_lt(splat<P>(0.0), w), x, splat<P>(0.0)); },
+        call.s.m, part, part, weights);
   }
   // A prior's gradient: e_ij / (Z_i) (g_ij - d_i), the division by the largest prior undone.
   void add_prior_sums(T largest, P shared, const T* e, const T* g, T* sums) const {
     const P inverse = ei::pset1<P>(1 / largest);
-    map(
-        call.s.m, sums,
-        [&](auto sum, auto x, auto y) {
-          return ei::pmadd(ei::pmul(x, inverse), ei::psub(y, shared), sum);
-        },
-        sums, e, g);
+    map([&](auto sum, auto x,
+            auto y) { return ei::pmadd(ei::pmul(x, inverse), ei::psub(y, shared), sum); },
+        call.s.m, sums, sums, e, g);
   }
   void add_prior_row(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t r, T largest,
                      P shared, const T* e, const T* g, T* line) const {
@@ -246,31 +227,23 @@ struct QuadraticBackward {
   void sparse_row(T threshold, T* scores, const T* g, T* a) const {
     const std::int64_t m = call.s.m;
     const P scale = ei::pset1<P>(call.scale[0]);
-    map(
-        m, scores, [&](auto x) { return ei::pmul(x, scale); }, scores);
+    scale_row(m, call.scale[0], scores, scores);
     const bool sparsemax = call.o.map == Map::sparsemax;
     T* const u = scores;  // 1 on the support, or the root of the weight
     if (sparsemax) {
       sparsemax_weights(m, threshold, scores, a);
       map(
-          m, u,
           [](auto x) {
             return ei::pselect(ei::pcmp_lt(splat<P>(0.0), x), splat<P>(1.0), splat<P>(0.0));
           },
-          a);
+          m, u, a);
     } else {
       entmax15_roots(m, threshold, scores, u);
-      map(
-          m, a, [](auto x) { return ei::pmul(x, x); }, u);
+      map([](auto x) { return ei::pmul(x, x); }, m, a, u);
     }
-    const T mean =
-        row_sum(
-            m, [](auto x, auto y) { return ei::pmul(x, y); }, static_cast<const T*>(u), g) /
-        row_sum(m, static_cast<const T*>(u));
-    const P shared = ei::pset1<P>(mean);
-    map(
-        m, scores,
-        [&](auto x, auto y) { return ei::pmul(ei::pmul(ei::psub(y, shared), x), scale); }, u, g);
+    const P shared = ei::pset1<P>(dot(m, u, g) / row_sum(m, u));
+    map([&](auto x, auto y) { return ei::pmul(ei::pmul(ei::psub(y, shared), x), scale); }, m,
+        scores, u, g);
   }
 
   void products(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t rows,
@@ -293,27 +266,14 @@ struct QuadraticBackward {
   void pull_queries(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t rows,
                     const T* scores) const {
     for (std::int64_t r = 0; r < rows; ++r)
-      subtract(row_sum(call.s.row(), scores + r * call.s.row()),
-               call.q.at(b, h) + (i + r) * call.q.row, dq.at(b, h) + (i + r) * dq.row);
+      add_scaled<T>(call.s.d, -row_sum(call.s.row(), scores + r * call.s.row()),
+                    call.q.at(b, h) + (i + r) * call.q.row, dq.at(b, h) + (i + r) * dq.row);
   }
   void pull_keys(std::int64_t b, std::int64_t h, const T* sums) const {
     for (std::int64_t r = 0; r < call.s.components; ++r)
       for (std::int64_t j = 0; j < call.s.m; ++j)
-        subtract(sums[r * call.s.m + j], call.k[r].at(b, h) + j * call.k[r].row,
-                 dk[r].at(b, h) + j * dk[r].row);
-  }
-  void subtract(T factor, const T* x, T* y) const {
-    const P f = ei::pset1<P>(-factor);
-    map(
-        call.s.d, y, [&](auto a, auto c) { return ei::pmadd(f, c, a); }, y, x);
-  }
-  static void multiply(std::int64_t n, T* y, const T* x) {
-    map(
-        n, y, [](auto a, auto c) { return ei::pmul(a, c); }, y, x);
-  }
-  static void add(std::int64_t n, T* y, const T* x) {
-    map(
-        n, y, [](auto a, auto c) { return ei::padd(a, c); }, y, x);
+        add_scaled<T>(call.s.d, -sums[r * call.s.m + j], call.k[r].at(b, h) + j * call.k[r].row,
+                      dk[r].at(b, h) + j * dk[r].row);
   }
 };
 

@@ -124,20 +124,18 @@ inline HeadRows token_heads(const Tensor& x, std::int64_t heads, int which = 0, 
 }
 // Operand `which` of tensors laid out like the forward's first inputs.
 inline HeadRows base_operand(const QuadraticOptions& o, In in, int which) {
-  return o.apart ? token_heads(in[static_cast<std::size_t>(which)], o.heads)
-                 : token_heads(in[0], o.heads, which, 3);
+  return o.apart ? token_heads(in[which], o.heads) : token_heads(in[0], o.heads, which, 3);
 }
 // The keys of component r, likewise.
 inline HeadRows key_operand(const QuadraticOptions& o, In in, int r) {
   const int extra = o.replace_keys ? r : r - 1;
-  return extra < 0 ? base_operand(o, in, 1)
-                   : token_heads(in[static_cast<std::size_t>(o.base_inputs() + extra)], o.heads);
+  return extra < 0 ? base_operand(o, in, 1) : token_heads(in[o.base_inputs() + extra], o.heads);
 }
 
 inline PriorTable prior_table(const QuadraticOptions& o, In in) {
   PriorTable table;
   if (o.prior == QuadraticOptions::Prior::none) return table;
-  const Tensor& prior = in[static_cast<std::size_t>(o.prior_input())];
+  const Tensor& prior = in[o.prior_input()];
   const Shape& shape = prior.shape();
   const Shape strides = shape.contiguous_strides();
   const auto stride = [&](int axis) { return shape[axis] == 1 ? 0 : strides[axis]; };
@@ -147,12 +145,12 @@ inline PriorTable prior_table(const QuadraticOptions& o, In in) {
   table.head = stride(0), table.query = stride(1), table.key = stride(2);
   table.component = stride(3);
   if (o.query_ids) {
-    const Tensor& list = in[static_cast<std::size_t>(o.inputs() - 1)];
+    const Tensor& list = in[o.inputs() - 1];
     table.query_ids = list.data<std::int64_t>();
     table.query_ids_image = list.dim(1);
   }
   if (o.ids) {
-    const Tensor& list = in[static_cast<std::size_t>(o.prior_input() + 1)];
+    const Tensor& list = in[o.prior_input() + 1];
     table.ids = list.data<std::int64_t>();
     table.ids_image = list.rank() == 2 ? list.dim(1) : 0;
   }

@@ -32,15 +32,14 @@ struct QuadraticSizes {
 // Operand `which` of tensors laid out like the forward's first inputs.
 template <class T>
 TokenHeads<T> base_operand(const QuadraticOptions& o, In in, int which) {
-  return o.apart ? token_heads<T>(in[static_cast<std::size_t>(which)], o.heads)
-                 : token_heads<T>(in[0], o.heads, which, 3);
+  return o.apart ? token_heads<T>(in[which], o.heads) : token_heads<T>(in[0], o.heads, which, 3);
 }
 // The keys of component r, likewise.
 template <class T>
 TokenHeads<T> key_operand(const QuadraticOptions& o, In in, int r) {
   const int extra = o.replace_keys ? r : r - 1;
   return extra < 0 ? base_operand<T>(o, in, 1)
-                   : token_heads<T>(in[static_cast<std::size_t>(o.base_inputs() + extra)], o.heads);
+                   : token_heads<T>(in[o.base_inputs() + extra], o.heads);
 }
 
 // A prior by strides, 0 along what it does not depend on.
@@ -56,19 +55,19 @@ struct PriorTable {
   PriorTable() = default;
   PriorTable(const QuadraticOptions& o, In in) {
     if (o.prior == QuadraticOptions::Prior::none) return;
-    const Tensor& prior = in[static_cast<std::size_t>(o.prior_input())];
+    const Tensor& prior = in[o.prior_input()];
     data = prior.data<T>();
     const Shape& shape = prior.shape();
     const Shape strides = shape.contiguous_strides();
     const auto stride = [&](int axis) { return shape[axis] == 1 ? 0 : strides[axis]; };
     head = stride(0), query = stride(1), key = stride(2), component = stride(3);
     if (o.query_ids) {
-      const Tensor& list = in[static_cast<std::size_t>(o.inputs() - 1)];
+      const Tensor& list = in[o.inputs() - 1];
       query_ids = list.data<std::int64_t>();
       query_ids_batch = list.dim(1);
     }
     if (!o.ids) return;
-    const Tensor& list = in[static_cast<std::size_t>(o.prior_input() + 1)];
+    const Tensor& list = in[o.prior_input() + 1];
     ids = list.data<std::int64_t>();
     ids_batch = list.rank() == 2 ? list.dim(1) : 0;
   }
@@ -142,8 +141,7 @@ struct QuadraticCall {
     }
   }
   T half_norm(const T* x) const {
-    return T{0.5} * row_sum(
-                        s.d, [](auto a) { return ei::pmul(a, a); }, x);
+    return T{0.5} * row_sum([](auto a) { return ei::pmul(a, a); }, s.d, x);
   }
   T half_query_norm(std::int64_t b, std::int64_t h, std::int64_t i) const {
     return query_norm ? half_norm(q.at(b, h) + i * q.row) : T{0};
@@ -182,13 +180,11 @@ struct QuadraticCall {
     }
     const std::int64_t n = s.row();
     if (o.prior == QuadraticOptions::Prior::clipped)
-      map(
-          n, buffer, [](auto x) { return ei::pmin(ei::pabs(x), splat<P>(1.0)); }, buffer);
+      map([](auto x) { return ei::pmin(ei::pabs(x), splat<P>(1.0)); }, n, buffer, buffer);
     const T largest = row_max(n, buffer);
     if (largest == 0) return {buffer, largest, true};
     const P divisor = ei::pset1<P>(largest);
-    map(
-        n, buffer, [&](auto x) { return ei::pdiv(x, divisor); }, buffer);
+    map([&](auto x) { return ei::pdiv(x, divisor); }, n, buffer, buffer);
     return {buffer, largest, std::find(buffer, buffer + n, T{0}) != buffer + n};
   }
 };
@@ -203,10 +199,8 @@ class SharedPriors {
     if (!is_for(call)) return;
     const std::int64_t n = call.s.n, rows = call.s.heads * n;
     rows_.resize(static_cast<std::size_t>(rows));
-    parallel_for(rows, row_grain(call.s.row()), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        rows_[static_cast<std::size_t>(i)] =
-            call.prior_row(0, i / n, i % n, weights_ + i * call.s.row());
+    parallel_each(rows, row_grain(call.s.row()), [&](std::int64_t i) {
+      rows_[i] = call.prior_row(0, i / n, i % n, weights_ + i * call.s.row());
     });
     call.shared_rows = rows_.data();
   }

@@ -56,17 +56,13 @@ struct QuadraticForward {
       }
       T* const o = out.at(b, h) + i * out.row;
       gemm_packed<T>(rows, s.d, s.m, Matrix<T>{work.scores, s.row(), 1}, work.values, o, out.row);
-      for (std::int64_t r = 0; r < rows; ++r) divide(sums[r], o + r * out.row);
+      for (std::int64_t r = 0; r < rows; ++r)
+        scale_row<T>(s.d, T{1} / sums[r], o + r * out.row, o + r * out.row);
     }
     if (responsibilities) store_shares(b, h, work.shares);
   }
 
  private:
-  void divide(T sum, T* row) const {
-    const P inverse = ei::pset1<P>(T{1} / sum);
-    map(
-        call.s.d, row, [&](auto x) { return ei::pmul(x, inverse); }, row);
-  }
   // Scores of query i -> weights times their sum, which is returned, in the first m places.
   T weigh(std::int64_t b, std::int64_t h, std::int64_t i, const PriorRow<T>& prior, T* row,
           const Work& work) const {
@@ -98,13 +94,10 @@ struct QuadraticForward {
     using Spread = QuadraticOptions::Spread;
     const std::int64_t m = call.s.m;
     if (call.o.spread == Spread::entropy)
-      return std::log(sum) - row_sum(
-                                 m, [](auto e) { return ei::pmul(e, log_or_zero(e)); }, x) /
-                                 sum;
+      return std::log(sum) -
+             row_sum([](auto e) { return ei::pmul(e, log_or_zero(e)); }, m, x) / sum;
     if (call.o.spread == Spread::squares)
-      return row_sum(
-                 m, [](auto e) { return ei::pmul(e, e); }, x) /
-             (sum * sum);
+      return row_sum([](auto e) { return ei::pmul(e, e); }, m, x) / (sum * sum);
     const T small = sum * static_cast<T>(QuadraticOptions::kSmall) / static_cast<T>(m);
     return static_cast<T>(std::count_if(x, x + m, [&](T e) { return e < small; }));
   }
@@ -124,9 +117,7 @@ struct QuadraticForward {
       sum += prior.weights ? weighted_exp_sum(visible, scale, offset, prior.weights + r * m, part)
                            : exp_sum(visible, part, scale, offset, part);
       std::fill(part + visible, part + m, T{0});
-      if (r > 0)
-        map(
-            m, row, [](auto a, auto c) { return ei::padd(a, c); }, row, part);
+      if (r > 0) add_row<T>(m, part, row);
     }
     statistic = shift + std::log(sum);
     if (call.o.likelihood) statistic += std::log(prior.largest);
@@ -135,16 +126,13 @@ struct QuadraticForward {
   // A key without prior must not set the row's maximum.
   void hide(const T* weights, T* part) const {
     const P lowest = ei::pset1<P>(-std::numeric_limits<T>::infinity());
-    map(
-        call.s.m, part,
-        [&](auto x, auto w) { return ei::pselect(ei::pcmp_lt(splat<P>(0.0), w), x, lowest); }, part,
-        weights);
+    map([&](auto x, auto w) { return ei::pselect(ei::pcmp_lt(splat<P>(0.0), w), x, lowest); },
+        call.s.m, part, part, weights);
   }
   static T weighted_exp_sum(std::int64_t n, T scale, T shift, const T* weights, T* x) {
     const P factor = ei::pset1<P>(scale), offset = ei::pset1<P>(-shift);
-    return map_sum(
-        n, x, [&](auto v, auto w) { return ei::pmul(w, vexp(ei::pmadd(v, factor, offset))); }, x,
-        weights);
+    return map_sum([&](auto v, auto w) { return ei::pmul(w, vexp(ei::pmadd(v, factor, offset))); },
+                   n, x, x, weights);
   }
 
   T exponentiate_best(T query, T* row, T& statistic) const {
@@ -157,17 +145,14 @@ struct QuadraticForward {
 
   void sparse(T* row, T& statistic) const {
     const std::int64_t m = call.s.m;
-    const P factor = ei::pset1<P>(call.scale[0]);
-    map(
-        m, row, [&](auto x) { return ei::pmul(x, factor); }, row);
+    scale_row(m, call.scale[0], row, row);
     if (call.o.map == Map::sparsemax) {
       statistic = sparsemax_threshold(m, row);
       return sparsemax_weights(m, statistic, row, row);
     }
     statistic = entmax15_threshold(m, row);
     entmax15_roots(m, statistic, row, row);
-    map(
-        m, row, [](auto u) { return ei::pmul(u, u); }, row);
+    map([](auto u) { return ei::pmul(u, u); }, m, row, row);
   }
 
   // shares[r m + j] += w_jr exp(l_jr - l_j) / (its sum over r), l_j the key's largest logit: so no
@@ -184,32 +169,25 @@ struct QuadraticForward {
     };
     for (std::int64_t r = 0; r < components; ++r) {
       const P factor = ei::pset1<P>(call.scale[r]);
-      map(
-          m, e + r * m, [&](auto x) { return ei::pmul(ei::psub(x, offset), factor); }, row + r * m);
-      map(
-          m, top,
-          [&](auto t, auto x, auto w) {
-            return ei::pselect(ei::pcmp_lt(zero, w), P(ei::pmax(t, x)), t);
-          },
-          top, e + r * m, weight(r));
+      map([&](auto x) { return ei::pmul(ei::psub(x, offset), factor); }, m, e + r * m, row + r * m);
+      map([&](auto t, auto x,
+              auto w) { return ei::pselect(ei::pcmp_lt(zero, w), P(ei::pmax(t, x)), t); },
+          m, top, top, e + r * m, weight(r));
     }
     for (std::int64_t r = 0; r < components; ++r) {
       map(
-          m, e + r * m,
           [&](auto x, auto t, auto w) {
             return ei::pselect(ei::pcmp_lt(zero, w), P(ei::pmul(w, vexp(ei::psub(x, t)))), zero);
           },
-          e + r * m, top, weight(r));
-      map(
-          m, sum, [](auto t, auto x) { return ei::padd(t, x); }, sum, e + r * m);
+          m, e + r * m, e + r * m, top, weight(r));
+      map([](auto t, auto x) { return ei::padd(t, x); }, m, sum, sum, e + r * m);
     }
     for (std::int64_t r = 0; r < components; ++r)
       map(
-          m, work.shares + r * m,
           [&](auto t, auto x, auto total) {
             return ei::padd(t, ei::pselect(ei::pcmp_lt(zero, total), P(ei::pdiv(x, total)), zero));
           },
-          work.shares + r * m, e + r * m, sum);
+          m, work.shares + r * m, work.shares + r * m, e + r * m, sum);
   }
   // Component after component -> [m, R]
   void store_shares(std::int64_t b, std::int64_t h, const T* shares) const {
@@ -228,10 +206,9 @@ struct QuadraticForward {
       const P factor = ei::pset1<P>(call.scale[r]);
       const auto logit = [&](auto x) { return ei::pmul(ei::psub(x, offset), factor); };
       if (r == 0)
-        map(call.s.m, to, logit, row);
+        map(logit, call.s.m, to, row);
       else
-        map(
-            call.s.m, to, [&](auto a, auto x) { return ei::pmax(a, logit(x)); }, to,
+        map([&](auto a, auto x) { return ei::pmax(a, logit(x)); }, call.s.m, to, to,
             row + r * call.s.m);
     }
   }

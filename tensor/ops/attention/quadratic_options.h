@@ -46,7 +46,7 @@ struct QuadraticOptions {
   int position_inputs() const { return ids + query_ids; }
   int inputs() const { return prior_input() + (prior != Prior::none) + position_inputs(); }
   double variance_of(int component, std::int64_t width) const {
-    const double given = variance[static_cast<std::size_t>(component)];
+    const double given = variance[component];
     return given > 0 ? given : std::sqrt(static_cast<double>(width));
   }
   // Whether |q|^2 is part of the logits; where it cancels it is left out.

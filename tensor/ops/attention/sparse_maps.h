@@ -11,14 +11,12 @@ namespace hg::cpu {
 template <class T>
 void sparsemax_weights(std::int64_t n, T threshold, const T* z, T* y) {
   const auto t = ei::pset1<Packet<T>>(threshold);
-  map(
-      n, y, [&](auto x) { return ei::pmax(ei::psub(x, t), splat<Packet<T>>(0.0)); }, z);
+  map([&](auto x) { return ei::pmax(ei::psub(x, t), splat<Packet<T>>(0.0)); }, n, y, z);
 }
 template <class T>
 void entmax15_roots(std::int64_t n, T threshold, const T* z, T* u) {
   const auto t = ei::pset1<Packet<T>>(threshold), zero = splat<Packet<T>>(0.0);
-  map(
-      n, u, [&](auto x) { return ei::pmax(ei::psub(ei::pmul(x, splat<Packet<T>>(0.5)), t), zero); },
+  map([&](auto x) { return ei::pmax(ei::psub(ei::pmul(x, splat<Packet<T>>(0.5)), t), zero); }, n, u,
       z);
 }
 
