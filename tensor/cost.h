@@ -1,4 +1,4 @@
-// What one call of an op costs, and the convention by which everybody counts (METHODS.md, 0).
+// What one call of an op costs, and the convention by which every op counts.
 //
 // FLOPs: every scalar + - * /, every transcendental, every comparison of a max, min or clamp is 1;
 // a multiply-add is 2. flops_mm counts matrix products ((m x k)(k x n): 2mkn) and flops_ew all

@@ -1,5 +1,5 @@
-// The way to the CUDA device for code that knows none of CUDA's headers. Builds without CUDA have
-// the answers of absent.cpp.
+// The CUDA device, for code that includes none of CUDA's headers. tensor/cuda defines all of this;
+// in builds without CUDA tensor/ops/absent.cpp does.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ bool compiled();            // whether this build has kernels for a device
 std::string unavailable();  // why there is no device to use; empty if there is one
 Backend& backend();         // throws that reason
 CudaStream& stream();       // the one that all work goes to, in order
-void use_tf32(bool on);     // products by tensor cores, with 10 bits of mantissa; at first off
+void use_tf32(bool on);     // products by tensor cores, with 10 bits of mantissa; off by default
 
 // Copies that nobody waits for, in order with the stream's work. What is uploaded has been read
 // when the call returns.
@@ -25,15 +25,15 @@ void upload(void* to, const void* from, std::size_t bytes);
 class Download {
  public:
   virtual ~Download() = default;
-  virtual const void* wait() = 0;  // until it is there
+  virtual const void* wait() = 0;  // until the data is there
 };
 std::unique_ptr<Download> download(const void* from, std::size_t bytes);
 
 // Copies to the device beside the stream's work, to memory that was just allocated; from any
-// thread. It must be there, or gone for good, before that memory is freed.
+// thread. arrive() must be called, or this object destroyed, before that memory is freed.
 class UploadAhead {
  public:
-  virtual ~UploadAhead() = default;  // as arrive()
+  virtual ~UploadAhead() = default;  // calls arrive()
   virtual void send(void* to, const void* from, std::size_t bytes) = 0;
   virtual void arrive() = 0;  // the stream's work from now on waits for what was sent
 };
@@ -48,8 +48,8 @@ class SpanTimer {
   virtual ~SpanTimer() = default;
   virtual void begin() = 0;
   virtual void end() = 0;
-  // The oldest span that was not asked for yet, once the device is done with it; false: it is not,
-  // or there is none.
+  // The oldest span not returned yet, once the device is done with it; false if it is not, or if
+  // there is none.
   virtual bool next(Span& span, bool wait) = 0;
 };
 std::unique_ptr<SpanTimer> span_timer();

@@ -1,5 +1,5 @@
-// A number that the host wants to know, perhaps still being computed on a device: reading it is
-// what waits, so that figures asked for early and read late cost no wait of their own.
+// A number for the host that a device may still be computing. Only reading it waits, so a figure
+// asked for early and read late costs no wait of its own.
 #pragma once
 
 #include <memory>

@@ -5,7 +5,7 @@
 
 namespace hg {
 
-// Counts from its making on; one at a time, made while no other thread allocates.
+// Counts from its construction on; one at a time, made while no other thread allocates.
 class MemoryPeak {
  public:
   MemoryPeak();

@@ -25,7 +25,7 @@ class PhaseScope {
   Phase previous_;
 };
 
-// A place in the model. Paths are interned: the same path is the same pointer, for ever.
+// A place in the model. Paths are interned: the same path is the same pointer, forever.
 struct ScopePath {
   std::string path;  // "blocks.3.attn.qkv"; "" at the root
   // How a profile labels what runs here: an ordinary scope is a layer, and each op goes by its own
@@ -56,8 +56,8 @@ struct OpCall {
   const ScopePath* scope;
 };
 
-// Called on the thread that runs the op, from several threads at once. A call whose kernel throws
-// has no end.
+// Called on the thread that runs the op, from several threads at once. If the kernel throws,
+// op_end() is not called.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -84,7 +84,7 @@ class ObserverGuard {
 void notify_begin(const OpCall& call);
 void notify_end(const OpCall& call);
 
-// What a tape is to run(). One per thread at a time.
+// What run() knows of a tape. One per thread at a time.
 class Recorder {
  public:
   virtual ~Recorder() = default;

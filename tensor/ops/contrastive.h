@@ -1,7 +1,7 @@
 // contrastive losses of similarities s_ij = z_i . z_j between the rows of a batch, t = s / tau.
-// METHODS.md, section 6, over anchors i (tensor/ops/label_pairs.h):
-//   all:  mean over positives p of -t_p + LSE_{j != i} t_j   (supcon; ntxent where p is the only
-//   one) hard: mean over positives p of softplus(ln G_p - t_p), with negatives n, M of them:
+// See nn/METHODS.md, section 6. Over anchors i (tensor/ops/label_pairs.h):
+//   all:  mean over positives p of -t_p + LSE_{j != i} t_j   (supcon; ntxent has one p)
+//   hard: mean over positives p of softplus(ln G_p - t_p), with negatives n, M of them:
 //         ln G = LSE((beta + 1) t_n) - LSE(beta t_n) + ln M, and
 //         G_p = max((G - tau_plus M e^{t_p}) / (1 - tau_plus), M e^{-1 / tau})   (hcl)
 //         or, with tau_plus = 0, G itself   (hscl)

@@ -15,11 +15,11 @@ struct KeyUpdateOptions {
   std::int64_t heads = 1;
   double theta = 1;            // precision of the prior around k0, or v
   bool dot_scores = false;     // weights of softmax instead of Gaussians
-  bool stop_gradient = false;  // none flows through the weights
-  bool values = false;         // they are updated, not the keys
-  double beta = 1;             // of values: precision around that of their unit
+  bool stop_gradient = false;  // no gradient flows through the weights
+  bool values = false;         // update the values, not the keys
+  double beta = 1;             // for values: in place of a
 
-  // Of the attention whose weights they are; apart: the present keys are not k0.
+  // Options of the attention that gives the weights; apart: the present keys are not k0.
   QuadraticOptions scores(bool apart) const;
 };
 

@@ -8,13 +8,13 @@
 namespace hg {
 namespace ops {
 
-// outputs o, and for the gradient S, z and f.z; parts of the cost, as backward: kv, norm, qs
+// outputs o and, for the gradient, S [B, H, F, D] and, where there is a denominator, z [B, H, F]
+// and f.z [B, H, N]; parts of the cost, as backward: kv, norm, qs
 class LinearAttention final : public OpOf<LinearAttention> {
  public:
   static constexpr double kNoDenominator = -1;  // as floor: o_i = f_i^T S
   LinearAttention(std::int64_t heads, double floor) : heads(heads), floor(floor) {}
   HG_DECLARE_OP("linear_attention");
-  // o; S [B, H, F, D]; z [B, H, F] and the denominators f.z [B, H, N] where there are such
   Tensors grad(const GradArgs& args) const override;
   Indices auxiliary_outputs() const override { return {1, 2, 3}; }
 

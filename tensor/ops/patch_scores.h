@@ -1,6 +1,6 @@
-// How much there is to see in each patch of 8-bit images, before normalisation (METHODS.md, section
-// 4): the patches of the highest scores are worth keeping. Luminance is (299 R + 587 G + 114 B) /
-// 1000, rounded half up; of gray images, the value itself.
+// How much there is to see in each patch of 8-bit images, before normalisation: the patches with
+// the highest scores are worth keeping (nn/METHODS.md, section 4). Luminance is (299 R + 587 G +
+// 114 B) / 1000, rounded half up; of gray images, the value itself.
 #pragma once
 
 #include <array>
