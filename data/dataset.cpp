@@ -2,26 +2,12 @@
 
 #include <algorithm>
 #include <mutex>
+#include <numeric>
 
 #include "tensor/base/error.h"
 
 namespace hg {
 namespace {
-
-class Limited final : public Dataset {
- public:
-  Limited(std::unique_ptr<Dataset> base, std::int64_t count)
-      : Dataset(base->info()), base_(std::move(base)), size_(std::min(count, base_->size())) {}
-
-  std::int64_t size() const override { return size_; }
-  void get(std::int64_t i, Image& image) const override { base_->get(i, image); }
-  std::int64_t label(std::int64_t i) const override { return base_->label(i); }
-  const Box* box(std::int64_t i) const override { return base_->box(i); }
-
- private:
-  std::unique_ptr<Dataset> base_;
-  std::int64_t size_;
-};
 
 class Chosen final : public Dataset {
  public:
@@ -39,16 +25,6 @@ class Chosen final : public Dataset {
   std::unique_ptr<Dataset> base_;
   std::vector<std::int64_t> items_;
 };
-
-std::unique_ptr<Dataset> split_off(std::unique_ptr<Dataset> base, std::int64_t count, bool held) {
-  const std::int64_t size = base->size();
-  require(count >= 1 && count < size, base->info().name,
-          "{} images to hold out of {}, expected 1 to {}", count, size, size - 1);
-  std::vector<std::int64_t> items;
-  for (std::int64_t i = 0; i < size; ++i)
-    if (((i + 1) * count / size > i * count / size) == held) items.push_back(i);
-  return std::make_unique<Chosen>(std::move(base), std::move(items));
-}
 
 class Cached final : public Dataset {
  public:
@@ -99,15 +75,19 @@ class Cached final : public Dataset {
 
 std::unique_ptr<Dataset> limited(std::unique_ptr<Dataset> base, std::int64_t count) {
   require(count >= 0, base->info().name, "limit of {} images, expected 0 or more", count);
-  return std::make_unique<Limited>(std::move(base), count);
+  std::vector<std::int64_t> items(static_cast<std::size_t>(std::min(count, base->size())));
+  std::iota(items.begin(), items.end(), 0);
+  return std::make_unique<Chosen>(std::move(base), std::move(items));
 }
 
-std::unique_ptr<Dataset> held_out(std::unique_ptr<Dataset> base, std::int64_t count) {
-  return split_off(std::move(base), count, true);
-}
-
-std::unique_ptr<Dataset> without_held_out(std::unique_ptr<Dataset> base, std::int64_t count) {
-  return split_off(std::move(base), count, false);
+std::unique_ptr<Dataset> held_out(std::unique_ptr<Dataset> base, std::int64_t count, Split part) {
+  const std::int64_t size = base->size();
+  require(count >= 1 && count < size, base->info().name,
+          "{} images to hold out of {}, expected 1 to {}", count, size, size - 1);
+  std::vector<std::int64_t> items;
+  for (std::int64_t i = 0; i < size; ++i)
+    if (((i + 1) * count / size > i * count / size) == (part == Split::test)) items.push_back(i);
+  return std::make_unique<Chosen>(std::move(base), std::move(items));
 }
 
 std::unique_ptr<Dataset> cached(std::unique_ptr<Dataset> base, std::size_t budget_bytes) {

@@ -36,8 +36,6 @@ struct Box {
   float width() const { return x1 - x0; }
   float height() const { return y1 - y0; }
   float area() const { return x1 > x0 && y1 > y0 ? width() * height() : 0; }
-  // A line or a point, as some annotations are; it still has an area and can be learnt from.
-  bool degenerate() const { return width() <= 1 || height() <= 1; }
 };
 
 // Per channel, on the scale where 255 is 1: x -> (x - mean) / stddev.
@@ -84,10 +82,9 @@ class Dataset {
 // The first `count` items in the data set's order; all of them if it has no more.
 std::unique_ptr<Dataset> limited(std::unique_ptr<Dataset> base, std::int64_t count);
 
-// Of `count` items spread evenly over the set, which so hold every class also of a set sorted by
-// class: those alone, or all others. Between 1 and all but 1.
-std::unique_ptr<Dataset> held_out(std::unique_ptr<Dataset> base, std::int64_t count);
-std::unique_ptr<Dataset> without_held_out(std::unique_ptr<Dataset> base, std::int64_t count);
+// Splits the set: `count` of its items, at least 1, are for testing, the others for training.
+// Those are spread evenly, so that every class is among them even if the set is sorted by class.
+std::unique_ptr<Dataset> held_out(std::unique_ptr<Dataset> base, std::int64_t count, Split part);
 
 // Keeps images once made, until `budget_bytes` are used; later ones are made anew each time.
 std::unique_ptr<Dataset> cached(std::unique_ptr<Dataset> base,

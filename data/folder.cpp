@@ -10,13 +10,6 @@ namespace {
 
 constexpr std::size_t kTestEvery = 5;
 
-std::vector<ImageItem> class_items(const Path& folder, std::int64_t label) {
-  std::vector<ImageItem> items;
-  for (const std::string& name : list_images(folder))
-    items.push_back({(folder / name).string(), label, {}, {}});
-  return items;
-}
-
 void expect_images(const Path& folder, const std::vector<ImageItem>& items) {
   require(!items.empty(), folder.string(),
           "a class folder without images, expected .png, .jpg, .jpeg or .bmp files in it");
@@ -66,7 +59,7 @@ std::unique_ptr<Dataset> open_folder(const Path& root, Split split, int img_size
   for (std::size_t c = 0; c < info.class_names.size(); ++c) {
     const Path folder = source / info.class_names[c];
     if (!is_folder(folder)) continue;  // no test images of this class
-    std::vector<ImageItem> items = class_items(folder, static_cast<std::int64_t>(c));
+    std::vector<ImageItem> items = images_in(folder, static_cast<std::int64_t>(c));
     if (split == Split::train || !presplit) expect_images(folder, items);
     by_class.push_back(presplit ? std::move(items) : part(std::move(items), split));
   }

@@ -39,7 +39,6 @@ std::unique_ptr<Dataset> open_idx(DatasetInfo info, const Path& folder, Split sp
             "label {} of item {}, expected 0 to {}", labels.bytes[i], i,
             info.class_names.size() - 1);
   const int height = static_cast<int>(images.dims[1]), width = static_cast<int>(images.dims[2]);
-  info.source = folder.string();
   return std::make_unique<MemoryDataset>(
       std::move(info),
       MemoryDataset::Layout{1, height, width, std::int64_t{height} * width, images.header},
@@ -73,21 +72,21 @@ IdxFile read_idx(const Path& path, int rank) {
 }
 
 std::unique_ptr<Dataset> open_mnist(const Path& folder, Split split) {
-  DatasetInfo info;
-  info.name = "mnist";
-  info.class_names = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
-  info.normalization = {{0.1307f}, {0.3081f}};
-  info.mirrors = false;
-  return open_idx(std::move(info), folder, split);
+  return open_idx({.name = "mnist",
+                   .source = folder.string(),
+                   .class_names = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"},
+                   .normalization = {{0.1307f}, {0.3081f}},
+                   .mirrors = false},
+                  folder, split);
 }
 
 std::unique_ptr<Dataset> open_fashion_mnist(const Path& folder, Split split) {
-  DatasetInfo info;
-  info.name = "fashion-mnist";
-  info.class_names = {"T-shirt/top", "trouser", "pullover", "dress", "coat",
-                      "sandal",      "shirt",   "sneaker",  "bag",   "ankle boot"};
-  info.normalization = {{0.2860f}, {0.3530f}};
-  return open_idx(std::move(info), folder, split);
+  return open_idx({.name = "fashion-mnist",
+                   .source = folder.string(),
+                   .class_names = {"T-shirt/top", "trouser", "pullover", "dress", "coat", "sandal",
+                                   "shirt", "sneaker", "bag", "ankle boot"},
+                   .normalization = {{0.2860f}, {0.3530f}}},
+                  folder, split);
 }
 
 bool holds_idx(const Path& folder) {

@@ -50,6 +50,13 @@ class ImageFiles final : public Dataset {
 
 }  // namespace
 
+std::vector<ImageItem> images_in(const Path& folder, std::int64_t label) {
+  std::vector<ImageItem> items;
+  for (const std::string& name : list_images(folder))
+    items.push_back({(folder / name).string(), label, {}, {}});
+  return items;
+}
+
 std::vector<ImageItem> interleaved(std::vector<std::vector<ImageItem>> by_class) {
   struct Place {
     std::uint64_t k, n;  // item k of n stands at (2k+1)/2n of its class

@@ -14,6 +14,9 @@ struct ImageItem {
   Box box;
 };
 
+// The images directly in a folder, by name.
+std::vector<ImageItem> images_in(const Path& folder, std::int64_t label);
+
 // Classes mixed in proportion, each class in its own order: any first n items hold about the same
 // share of every class.
 std::vector<ImageItem> interleaved(std::vector<std::vector<ImageItem>> by_class);

@@ -41,34 +41,19 @@ std::unique_ptr<Dataset> drawn(const Path&, Split split, const DataOptions& opti
 }
 
 const Source kSources[] = {
-    {{"fashion-mnist", 1, 28, 10},
-     "",
-     holds_idx,
-     plainly<open_fashion_mnist>,
+    {"fashion-mnist", 1, 28, 10, false, "", holds_idx, plainly<open_fashion_mnist>,
      "install Debian's package dataset-fashion-mnist; or get the four .gz files of "
      "https://github.com/zalandoresearch/fashion-mnist"},
-    {{"mnist", 1, 28, 10},
-     "",
-     holds_idx,
-     plainly<open_mnist>,
+    {"mnist", 1, 28, 10, false, "", holds_idx, plainly<open_mnist>,
      "get the four files train-* and t10k-*-ubyte.gz of MNIST"},
-    {{"cifar10", 3, 32, 10},
-     "cifar-10-batches-bin",
-     holds_cifar10,
-     plainly<open_cifar10>,
+    {"cifar10", 3, 32, 10, false, "cifar-10-batches-bin", holds_cifar10, plainly<open_cifar10>,
      "unpack cifar-10-binary.tar.gz of https://www.cs.toronto.edu/~kriz/cifar.html"},
-    {{"cifar100", 3, 32, 100},
-     "cifar-100-binary",
-     holds_cifar100,
-     plainly<open_cifar100>,
+    {"cifar100", 3, 32, 100, false, "cifar-100-binary", holds_cifar100, plainly<open_cifar100>,
      "unpack cifar-100-binary.tar.gz of https://www.cs.toronto.edu/~kriz/cifar.html"},
-    {{"tiny-imagenet", 3, 64, 200, true},
-     "tiny-imagenet-200",
-     holds_tiny_imagenet,
-     plainly<open_tiny_imagenet>,
-     "unpack http://cs231n.stanford.edu/tiny-imagenet-200.zip"},
-    {{"folder", 3, 0, 0}, "", holds_folder, with_size, "put images into one folder a class"},
-    {{"shapes", 3, 32, 10, true}, "", nullptr, drawn, ""},
+    {"tiny-imagenet", 3, 64, 200, true, "tiny-imagenet-200", holds_tiny_imagenet,
+     plainly<open_tiny_imagenet>, "unpack http://cs231n.stanford.edu/tiny-imagenet-200.zip"},
+    {"folder", 3, 0, 0, false, "", holds_folder, with_size, "put images into one folder a class"},
+    {"shapes", 3, 32, 10, true, "", nullptr, drawn, ""},
 };
 
 std::vector<Path> places(const Source& source, const std::string& root) {
@@ -126,9 +111,7 @@ std::unique_ptr<Dataset> open_dataset(const DataOptions& options, Split split) {
           limit);
   require(held >= 0, "data.validation", "{}, expected 0 or more", held);
   std::unique_ptr<Dataset> dataset = find_and_open(options, held > 0 ? Split::train : split);
-  if (held > 0)
-    dataset =
-        train ? without_held_out(std::move(dataset), held) : held_out(std::move(dataset), held);
+  if (held > 0) dataset = held_out(std::move(dataset), held, split);
   return limit > 0 ? limited(std::move(dataset), limit) : std::move(dataset);
 }
 

@@ -83,10 +83,8 @@ void annotate(std::vector<ImageItem>& items, const Path& path, bool with_class, 
           waiting.size(), items.size(), waiting.empty() ? "" : excerpt(waiting.begin()->first));
 }
 
-std::vector<ImageItem> images_in(const Path& folder, std::int64_t label) {
-  std::vector<ImageItem> items;
-  for (const std::string& name : list_images(folder))
-    items.push_back({(folder / name).string(), label, {}, {}});
+std::vector<ImageItem> some_images_in(const Path& folder, std::int64_t label) {
+  std::vector<ImageItem> items = images_in(folder, label);
   require(!items.empty(), folder.string(), "no images, expected JPEG files");
   return items;
 }
@@ -95,7 +93,7 @@ std::vector<ImageItem> train_items(const Path& root, const std::vector<std::stri
   std::vector<std::vector<ImageItem>> by_class;
   for (std::size_t c = 0; c < ids.size(); ++c) {
     const Path folder = root / "train" / ids[c];
-    by_class.push_back(images_in(folder / "images", static_cast<std::int64_t>(c)));
+    by_class.push_back(some_images_in(folder / "images", static_cast<std::int64_t>(c)));
     const Path boxes = folder / (ids[c] + "_boxes.txt");
     if (is_file(boxes))
       annotate(by_class.back(), boxes, false, [](ImageItem&, const Annotation&) {});
@@ -107,7 +105,7 @@ std::vector<ImageItem> val_items(const Path& root, const std::vector<std::string
   std::unordered_map<std::string_view, std::int64_t> label_of;
   for (std::size_t i = 0; i < ids.size(); ++i)
     label_of.emplace(ids[i], static_cast<std::int64_t>(i));
-  std::vector<ImageItem> items = images_in(root / "val" / "images", 0);
+  std::vector<ImageItem> items = some_images_in(root / "val" / "images", 0);
   const Path annotations = root / "val" / "val_annotations.txt";
   annotate(items, annotations, true, [&](ImageItem& item, const Annotation& a) {
     const auto label = label_of.find(a.class_id);
