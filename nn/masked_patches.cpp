@@ -2,15 +2,13 @@
 
 #include <cmath>
 
+#include "nn/attention/positions.h"
 #include "tensor/observer.h"
 #include "tensor/ops/binary.h"
-#include "tensor/ops/concat.h"
-#include "tensor/ops/gather.h"
 #include "tensor/ops/layer_norm.h"
 #include "tensor/ops/patchify.h"
 #include "tensor/ops/reduce.h"
 #include "tensor/ops/unary.h"
-#include "tensor/ops/view.h"
 #include "tensor/transfer.h"
 
 namespace hg::nn {
@@ -18,17 +16,6 @@ namespace {
 
 std::int64_t pixels_of_patch(const VitOptions& o) {
   return o.channels * o.patch_size * o.patch_size;
-}
-
-// Entries of keep [B,k] at rows [B,r]; the rows themselves where all patches are kept.
-Tensor kept_at(const Tensor& keep, const Tensor& rows) {
-  if (!keep.defined()) return rows;
-  const Tensor out = Tensor::empty(rows.shape(), DType::i64), kept = on_host(keep),
-               at = on_host(rows);
-  const std::int64_t k = keep.dim(1), r = rows.dim(1);
-  for (std::int64_t i = 0; i < rows.numel(); ++i)
-    out.data<std::int64_t>()[i] = kept.data<std::int64_t>()[i / r * k + at.data<std::int64_t>()[i]];
-  return to_device(out, rows.device());
 }
 
 // Patches that came without their image are picked, others are cut out later.
@@ -61,17 +48,7 @@ Tensor rows_in_table(const PatchMask& mask) {
 
 // The decoder's sequence: class token, visible patches, masked ones.
 Tensor decoder_ids(const Tensor& keep, const PatchMask& mask) {
-  const Tensor visible = on_host(kept_at(keep, mask.visible)),
-               masked = on_host(kept_at(keep, mask.masked));
-  const std::int64_t batch = masked.dim(0), v = visible.dim(1), m = masked.dim(1);
-  const Tensor ids = Tensor::empty({batch, 1 + v + m}, DType::i64);
-  std::int64_t* to = ids.data<std::int64_t>();
-  for (std::int64_t b = 0; b < batch; ++b) {
-    *to++ = 0;
-    for (std::int64_t i = 0; i < v; ++i) *to++ = visible.data<std::int64_t>()[b * v + i] + 1;
-    for (std::int64_t i = 0; i < m; ++i) *to++ = masked.data<std::int64_t>()[b * m + i] + 1;
-  }
-  return to_device(ids, mask.masked.device());
+  return token_positions({positions_at(keep, mask.visible), positions_at(keep, mask.masked)});
 }
 
 Tensor last_rows(const Tensor& x, std::int64_t count) {
@@ -81,21 +58,13 @@ Tensor last_rows(const Tensor& x, std::int64_t count) {
   return gather_rows(x, to_device(rows, x.device()));
 }
 
-std::vector<Block> decoder_blocks(const Builder& decoder, const VitOptions& o,
-                                  const MaskedPatchOptions& options) {
-  AttentionOptions attention;
-  attention.width = options.width;
-  attention.heads = o.heads;
-  attention.dim_head = (options.width + o.heads - 1) / o.heads;
-  attention.tokens = o.patches() + 1;
-  attention.qkv_bias = o.qkv_bias;
-  attention.dropout = o.dropout;
-  const auto hidden =
-      std::max<std::int64_t>(1, std::llround(o.mlp_ratio * static_cast<double>(options.width)));
-  std::vector<Block> blocks;
-  for (std::int64_t i = 0; i < options.depth; ++i)
-    blocks.emplace_back(decoder, fmt::format("blocks.{}", i), attention, hidden);
-  return blocks;
+VitOptions decoder_options(VitOptions o, const MaskedPatchOptions& options) {
+  o.width = options.width;
+  o.dim_head = (options.width + o.heads - 1) / o.heads;
+  o.depth = options.depth;
+  o.attention = {};
+  o.supports.clear();
+  return o;
 }
 
 std::int64_t token_width(const Vit& model, const MaskedPatchOptions& o) {
@@ -108,7 +77,7 @@ MaskedPatches::Decoder::Decoder(const Builder& root, const Vit& model, const Mas
     : embed(root.child("decoder"), "embed", model.options().width, o.width),
       pos_embed(root.child("decoder").make("pos_embed", {1, model.options().patches() + 1, o.width},
                                            Init::normal(0.02), false)),
-      blocks(decoder_blocks(root.child("decoder"), model.options(), o)),
+      blocks(make_blocks(root.child("decoder"), decoder_options(model.options(), o))),
       norm(root.child("decoder"), "norm", o.width) {}
 
 MaskedPatches::MaskedPatches(Vit& model, const MaskedPatchOptions& o)
@@ -122,7 +91,7 @@ MaskedPatches::MaskedPatches(Vit& model, const MaskedPatchOptions& o)
 
 Tensor MaskedPatches::encode(const Tensor& images, const Tensor& keep, const PatchMask& mask,
                              const Context& context) const {
-  const Tensor seen = kept_at(keep, mask.visible);
+  const Tensor seen = positions_at(keep, mask.visible);
   const Tensor kept = decoder_ ? seen : keep;
   const Tensor patches =
       seen.dim(1) == 0 ? Tensor() : model_.embed(picked(images, mask.visible), seen);
@@ -165,8 +134,9 @@ Tensor MaskedPatches::decode_dropped(const Tensor& encoded, const Tensor& keep,
 Tensor masked_pixels(const Tensor& images, const Tensor& keep, const PatchMask& mask,
                      std::int64_t patch, bool per_patch) {
   const Scope scope("mask");
-  const Tensor pixels = images.rank() == 3 ? gather_rows(images, mask.masked)
-                                           : patchify(images, patch, kept_at(keep, mask.masked));
+  const Tensor pixels = images.rank() == 3
+                            ? gather_rows(images, mask.masked)
+                            : patchify(images, patch, positions_at(keep, mask.masked));
   if (!per_patch) return pixels;
   const std::int64_t n = pixels.dim(2);
   require(n > 1, "masked_pixels", "a patch of one pixel has no deviation");

@@ -12,7 +12,7 @@ namespace hg::nn {
 PatchEmbed::PatchEmbed(const Builder& parent, std::int64_t channels, std::int64_t patch,
                        std::int64_t width)
     : patch_(patch) {
-  Builder proj = parent.child("patch_embed").child("proj");
+  const Builder proj = parent.child("patch_embed").child("proj");
   const auto inputs = static_cast<double>(channels * patch * patch);
   weight_ =
       proj.make("weight", {width, channels, patch, patch}, Init::uniform(1 / std::sqrt(inputs)));

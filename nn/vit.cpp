@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nn/attention/positions.h"
 #include "tensor/observer.h"
 #include "tensor/ops/embed.h"
-#include "tensor/ops/gather.h"
 #include "tensor/ops/reduce.h"
-#include "tensor/ops/view.h"
-#include "tensor/transfer.h"
 
 namespace hg::nn {
 namespace {
@@ -22,6 +20,8 @@ const VitOptions& checked(const VitOptions& o) {
   return o;
 }
 
+}  // namespace
+
 std::vector<Block> make_blocks(const Builder& root, const VitOptions& o) {
   AttentionOptions attention = o.attention;
   attention.width = o.width;
@@ -30,7 +30,7 @@ std::vector<Block> make_blocks(const Builder& root, const VitOptions& o) {
   attention.tokens = o.patches() + 1;
   attention.qkv_bias = o.qkv_bias;
   attention.dropout = o.dropout;
-  const auto hidden = std::llround(o.mlp_ratio * static_cast<double>(o.width));
+  const auto hidden = std::max(1LL, std::llround(o.mlp_ratio * static_cast<double>(o.width)));
   std::vector<Block> blocks;
   require(o.supports.empty() || static_cast<std::int64_t>(o.supports.size()) == o.depth, "vit",
           "{} supports for {} blocks", o.supports.size(), o.depth);
@@ -44,8 +44,6 @@ std::vector<Block> make_blocks(const Builder& root, const VitOptions& o) {
   }
   return blocks;
 }
-
-}  // namespace
 
 Vit::Vit(const VitOptions& o, std::uint64_t seed, bool hollow, DType dtype)
     : options_(checked(o)),
@@ -78,16 +76,7 @@ void Vit::check_input(const Tensor& images, const Tensor& keep) const {
 
 Tensor Vit::token_ids(const Tensor& keep) const {
   if (!keep.defined() || keep.dim(1) == options_.patches()) return {};
-  const std::int64_t k = keep.dim(1);
-  const Tensor ids = Tensor::empty({keep.dim(0), k + 1}, DType::i64);
-  const Tensor here = on_host(keep);
-  const std::int64_t* from = here.data<std::int64_t>();
-  std::int64_t* to = ids.data<std::int64_t>();
-  for (std::int64_t b = 0; b < keep.dim(0); ++b, from += k) {
-    *to++ = 0;
-    to = std::transform(from, from + k, to, [](std::int64_t patch) { return patch + 1; });
-  }
-  return to_device(ids, keep.device());
+  return token_positions({keep});
 }
 
 Tensor Vit::logits(const Tensor& images, const Context& context, const Tensor& keep) const {

@@ -29,6 +29,8 @@ struct VitOptions {
   std::int64_t patches() const { return (img_size / patch_size) * (img_size / patch_size); }
 };
 
+std::vector<Block> make_blocks(const Builder& parent, const VitOptions& options);
+
 class Vit {
  public:
   Vit(const VitOptions& options, std::uint64_t seed, bool hollow = false, DType dtype = DType::f32);

@@ -26,20 +26,6 @@ Tensor leading_ids(std::int64_t n, std::int64_t tokens, Device device) {
   return to_device(ids, device);
 }
 
-// Positions [B, N] of the chosen tokens [B, N] of sequences with positions ids.
-Tensor positions_of(const Tensor& chosen, const Tensor& ids) {
-  if (!ids.defined()) return chosen;
-  const Tensor positions = Tensor::empty(chosen.shape(), DType::i64), here = on_host(chosen),
-               known = on_host(ids);
-  const std::int64_t n = chosen.dim(1), tokens = ids.dim(-1);
-  for (std::int64_t i = 0; i < chosen.numel(); ++i) {
-    const std::int64_t sequence = ids.rank() == 2 ? i / n * tokens : 0;
-    positions.data<std::int64_t>()[i] =
-        known.data<std::int64_t>()[sequence + here.data<std::int64_t>()[i]];
-  }
-  return to_device(positions, chosen.device());
-}
-
 Spread spread_for(const Context& context) {
   if (!context.record) return Spread::none;
   if (context.record->probe != Spread::none) return context.record->probe;
@@ -74,16 +60,16 @@ void record_spread(PassRecord& record, const Tensor& spread, std::int64_t keys, 
 
 Tensors CoreInput::parts() const { return apart() ? qkv : split_qkv(qkv[0]); }
 
-Attention::Attention(const Builder& parent, const AttentionOptions& o)
+Attention::Attention(const Builder& self, const AttentionOptions& o)
     : options_(o),
-      qkv_(parent.child("attn"), "qkv", o.width, 3 * o.inner(), o.qkv_bias),
-      proj_(parent.child("attn"), "proj", o.inner(), o.width) {
+      qkv_(self, "qkv", o.width, 3 * o.inner(), o.qkv_bias),
+      proj_(self, "proj", o.inner(), o.width) {
   by_head(qkv_.weight(), 0, 3);
   by_head(qkv_.bias(), 0, 3);
   by_head(proj_.weight(), 1);
   if (o.gate == Gate::head)
     gate_ = std::make_unique<HeadGate>(
-        parent.child("attn"), HeadGate::Options{o.width, o.heads, o.gate_keep, o.gate_per_batch});
+        self, HeadGate::Options{o.width, o.heads, o.gate_keep, o.gate_per_batch});
 }
 
 const Tensor& Attention::by_head(const Tensor& tensor, int axis, std::int64_t parts) {
@@ -112,7 +98,7 @@ Tensor Attention::of_some_heads(const Tensor& x, const Context& context, const T
 Tensor Attention::of_some_tokens(const Tensor& x, const Context& context, const Tensor& ids) const {
   CoreInput core{x, ids, HeadSet(options_.heads)};
   core.asking = asking_tokens(x, options_.gate_keep);
-  core.query_ids = positions_of(core.asking, ids);
+  core.query_ids = positions_at(ids, core.asking);
   const Tensor out = project_out(mixed(core, context), core.heads, context);
   return scatter_add_rows(out, core.asking, x.dim(1));
 }

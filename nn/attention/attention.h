@@ -77,7 +77,7 @@ struct CoreInput {
 
 class Attention : public Learner {
  public:
-  Attention(const Builder& parent, const AttentionOptions& options);
+  Attention(const Builder& self, const AttentionOptions& options);
   Attention(const Attention&) = delete;
   Attention& operator=(const Attention&) = delete;
 
@@ -139,7 +139,7 @@ class Attention : public Learner {
 
 std::vector<std::string> attention_names();  // of all variants
 
-// Throws hg::Error naming an unknown variant.
+// Its parameters are `attn.*` of the parent's. Throws hg::Error naming an unknown variant.
 std::unique_ptr<Attention> make_attention(const Builder& parent, const AttentionOptions& options);
 
 // What a variant can do, for those who check configurations; throws as above.

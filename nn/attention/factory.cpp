@@ -35,7 +35,7 @@ std::vector<std::string> attention_names() {
 }
 
 std::unique_ptr<Attention> make_attention(const Builder& parent, const AttentionOptions& options) {
-  return variant_of(options).make(parent, options);
+  return variant_of(options).make(parent.child("attn"), options);
 }
 
 AttentionTraits attention_traits(const AttentionOptions& options) {

@@ -48,7 +48,7 @@ std::int64_t feature_count(const AttentionOptions& o) {
 
 class FavorAttention final : public Attention {
  public:
-  FavorAttention(const Builder& parent, const AttentionOptions& options);
+  FavorAttention(const Builder& self, const AttentionOptions& options);
   void begin_step(std::int64_t step) const override;
   static AttentionTraits traits(const AttentionOptions&) { return {}; }
 
@@ -61,12 +61,10 @@ class FavorAttention final : public Attention {
   Tensor omega_;
 };
 
-FavorAttention::FavorAttention(const Builder& parent, const AttentionOptions& o)
-    : Attention(parent, o), seed_(parent.parameters().seed()) {
-  Builder self = parent.child("attn");
-  stream_ = self.name_of("omega");
+FavorAttention::FavorAttention(const Builder& self, const AttentionOptions& o)
+    : Attention(self, o), seed_(self.parameters().seed()), stream_(self.name_of("omega")) {
   omega_ = self.make_buffer("omega", {feature_count(o), o.dim_head}, Init::constant(0));
-  if (!parent.parameters().hollow()) draw(0);
+  if (!self.parameters().hollow()) draw(0);
 }
 
 void FavorAttention::begin_step(std::int64_t step) const {

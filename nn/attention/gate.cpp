@@ -1,8 +1,6 @@
 #include "nn/attention/gate.h"
 
-#include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "nn/attention/positions.h"
 #include "tensor/observer.h"
@@ -49,7 +47,7 @@ std::int64_t kept_of(double share, std::int64_t n) {
 
 HeadGate::HeadGate(const Builder& attention, const Options& o)
     : options_(o), kept_(std::max<std::int64_t>(1, kept_of(o.keep, o.heads))) {
-  Builder self = attention.child("gate");
+  const Builder self = attention.child("gate");
   weight_ = self.make("weight", {o.heads, o.width}, Init::normal(0.02), false);
   bias_ = self.make("bias", {o.heads}, Init::constant(0));
   if (o.per_batch) mean_ = self.make_buffer("mean", {o.heads}, Init::constant(0), true);
@@ -97,16 +95,11 @@ Tensor HeadGate::own_choice(const Tensor& alpha) const {
   if (!alpha.storage()) return mask;
   const Tensor here = on_host(alpha);
   const std::int64_t heads = options_.heads;
-  CachedVector<std::int64_t> order(static_cast<std::size_t>(heads));
   dispatch_float(alpha.dtype(), "gate", [&]<class T>() {
-    for (std::int64_t b = 0; b < alpha.dim(0); ++b) {
-      const T* const row = here.data<T>() + b * heads;
-      std::iota(order.begin(), order.end(), 0);
-      std::stable_sort(order.begin(), order.end(),
-                       [&](std::int64_t i, std::int64_t j) { return row[i] > row[j]; });
-      for (std::int64_t i = 0; i < kept_; ++i)
-        mask.data<T>()[b * heads + order[static_cast<std::size_t>(i)]] = 1;
-    }
+    for (std::int64_t row = 0; row < alpha.numel(); row += heads)
+      for (const std::int64_t h : places_of_largest(
+               std::span<const T>(here.data<T>() + row, static_cast<std::size_t>(heads)), kept_))
+        mask.data<T>()[row + h] = 1;
   });
   return to_device(mask, alpha.device());
 }
@@ -142,23 +135,17 @@ void HeadGate::learn(const CachedVector<Tensors>& passes) const {
 Tensor asking_tokens(const Tensor& x, double share) {
   const Scope scope("gate", Scope::kLeaf);
   const std::int64_t batch = x.dim(0), n = x.dim(1), kept = kept_of(share, n - 1);
-  const Tensor scores = on_host(deviation(x.detach()));
-  const Tensor chosen = Tensor::empty({batch, 1 + kept}, DType::i64);
-  CachedVector<std::int64_t> order(static_cast<std::size_t>(n - 1));
-  for (std::int64_t b = 0; b < batch; ++b) {
-    std::iota(order.begin(), order.end(), 1);
-    const auto end = order.begin() + kept;
-    if (scores.storage())
-      dispatch_float(scores.dtype(), "gate", [&]<class T>() {
-        const T* const row = scores.data<T>() + b * n;
-        std::stable_sort(order.begin(), order.end(),
-                         [&](std::int64_t i, std::int64_t j) { return row[i] > row[j]; });
-      });
-    std::sort(order.begin(), end);
-    std::int64_t* const to = chosen.data<std::int64_t>() + b * (1 + kept);
-    to[0] = 0;
-    std::copy(order.begin(), end, to + 1);
-  }
+  Tensor scores = on_host(deviation(x.detach()));
+  if (!scores.storage()) scores = Tensor::zeros(scores.shape(), scores.dtype());  // just counted
+  const Tensor chosen = Tensor::zeros({batch, 1 + kept}, DType::i64);
+  dispatch_float(scores.dtype(), "gate", [&]<class T>() {
+    for (std::int64_t b = 0; b < batch; ++b) {
+      const std::span<const T> patches(scores.data<T>() + b * n + 1,
+                                       static_cast<std::size_t>(n - 1));
+      std::int64_t* to = chosen.data<std::int64_t>() + b * (1 + kept) + 1;
+      for (const std::int64_t i : places_of_largest(patches, kept)) *to++ = i + 1;
+    }
+  });
   return to_device(chosen, x.device());
 }
 

@@ -1,11 +1,7 @@
 #include "nn/attention/heads.h"
 
-#include <algorithm>
-#include <numeric>
-
 #include "tensor/observer.h"
 #include "tensor/ops/gather.h"
-#include "tensor/ops/linear.h"
 #include "tensor/ops/view.h"
 #include "tensor/transfer.h"
 
@@ -24,13 +20,7 @@ HeadSet HeadSet::largest(std::span<const double> scores, std::int64_t count) {
   require(count >= 1 && count <= set.heads_, "heads", "{} of {} heads", count, set.heads_);
   if (count == set.heads_) return set;
   set.count_ = count;
-  set.active_.resize(scores.size());
-  std::iota(set.active_.begin(), set.active_.end(), 0);
-  std::stable_sort(set.active_.begin(), set.active_.end(), [&](std::int64_t a, std::int64_t b) {
-    return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
-  });
-  set.active_.resize(static_cast<std::size_t>(count));
-  std::sort(set.active_.begin(), set.active_.end());
+  set.active_ = places_of_largest(scores, count);
   return set;
 }
 
@@ -61,14 +51,13 @@ Tensor onto_heads(const Linear& layer, const Tensor& x, const HeadSet& heads, st
   if (heads.whole()) return layer(x);
   const Scope scope(layer.name(), Scope::kLeaf);
   const Tensor weight = heads.of(layer.weight(), 0, parts);
-  return layer.bias().defined() ? linear(x, weight, heads.of(layer.bias(), 0, parts))
-                                : linear(x, weight);
+  return affine(x, weight, heads.of(layer.bias(), 0, parts));
 }
 
 Tensor from_heads(const Linear& layer, const Tensor& x, const HeadSet& heads) {
   if (heads.whole()) return layer(x);
   const Scope scope(layer.name(), Scope::kLeaf);
-  return linear(x, heads.of(layer.weight(), 1), layer.bias());
+  return affine(x, heads.of(layer.weight(), 1), layer.bias());
 }
 
 }  // namespace hg::nn

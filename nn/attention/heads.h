@@ -1,15 +1,31 @@
 // Which heads of a layer are at work, and their share of tensors that hold all heads side by side.
 #pragma once
 
+#include <algorithm>
+#include <numeric>
+
 #include "nn/layers/linear.h"
 #include "tensor/ops/optimizer.h"
 
 namespace hg::nn {
 
+// The `count` places of the largest scores, the first of equal ones, in increasing order.
+template <class T>
+CachedVector<std::int64_t> places_of_largest(std::span<const T> scores, std::int64_t count) {
+  CachedVector<std::int64_t> places(scores.size());
+  std::iota(places.begin(), places.end(), 0);
+  std::stable_sort(places.begin(), places.end(), [&](std::int64_t a, std::int64_t b) {
+    return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
+  });
+  places.resize(static_cast<std::size_t>(count));
+  std::sort(places.begin(), places.end());
+  return places;
+}
+
 class HeadSet {
  public:
   explicit HeadSet(std::int64_t heads) : heads_(heads), count_(heads) {}  // all of them
-  // The `count` heads of the largest scores; of equal ones the first.
+  // The `count` heads of the largest scores, the first of equal ones.
   static HeadSet largest(std::span<const double> scores, std::int64_t count);
 
   std::int64_t count() const { return count_; }

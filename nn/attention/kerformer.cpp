@@ -32,7 +32,7 @@ Tensor add_rows(const Tensor& x, const Tensor& b) {
 
 class KerformerAttention final : public Attention {
  public:
-  KerformerAttention(const Builder& parent, const AttentionOptions& options);
+  KerformerAttention(const Builder& self, const AttentionOptions& options);
   static AttentionTraits traits(const AttentionOptions& o) { return {.gates = o.se}; }
 
  private:
@@ -43,12 +43,11 @@ class KerformerAttention final : public Attention {
   Tensor weight1_, bias1_, weight2_, bias2_;  // [h, T], [h], [T, h], [T]; undefined without SE-K
 };
 
-KerformerAttention::KerformerAttention(const Builder& parent, const AttentionOptions& o)
-    : Attention(parent, o) {
+KerformerAttention::KerformerAttention(const Builder& self, const AttentionOptions& o)
+    : Attention(self, o) {
   if (!o.se) return;
   const std::int64_t hidden = std::max<std::int64_t>(1, o.tokens / o.reduction);
-  const Builder se = parent.child("attn").child("se");
-  Builder fc1 = se.child("fc1"), fc2 = se.child("fc2");
+  const Builder fc1 = self.child("se").child("fc1"), fc2 = self.child("se").child("fc2");
   weight1_ = fc1.make("weight", {hidden, o.tokens}, Init::normal(0.02));
   bias1_ = fc1.make("bias", {hidden}, Init::constant(0));
   weight2_ = fc2.make("weight", {o.tokens, hidden}, Init::normal(0.02));

@@ -13,8 +13,7 @@ namespace {
 
 class LinformerAttention final : public Attention {
  public:
-  LinformerAttention(const Builder& parent, const AttentionOptions& o) : Attention(parent, o) {
-    Builder self = parent.child("attn");
+  LinformerAttention(const Builder& self, const AttentionOptions& o) : Attention(self, o) {
     const Init init = Init::uniform(1 / std::sqrt(static_cast<double>(o.rows)));
     proj_k_ = self.make("proj_k", {o.rows, o.tokens}, init);
     proj_v_ = self.make("proj_v", {o.rows, o.tokens}, init);

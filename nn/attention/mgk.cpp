@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "nn/attention/mixture_keys.h"
-#include "nn/attention/variant.h"
 #include "tensor/ops/gather.h"
 #include "tensor/ops/permute.h"
 #include "tensor/ops/reduce.h"
@@ -15,9 +14,9 @@ namespace {
 
 using Mode = AttentionOptions::Mode;
 
-class MgkAttention final : public Attention {
+class MgkAttention final : public MixtureAttention {
  public:
-  MgkAttention(const Builder& parent, const AttentionOptions& options);
+  using MixtureAttention::MixtureAttention;
   // soft_e: pi becomes the mean responsibility of its component over images and queries (and over
   // what else the pi's shape has no axis for).
   void learn(const CachedVector<Tensors>& passes) const override;
@@ -35,14 +34,7 @@ class MgkAttention final : public Attention {
   // Sums of responsibilities and how many pairs are in them, by position: [T, H M], [T].
   Tensors by_position(const Tensor& responsibilities, const Tensor& ids,
                       std::int64_t queries) const;
-
-  MixtureKeys keys_;
 };
-
-MgkAttention::MgkAttention(const Builder& parent, const AttentionOptions& o)
-    : Attention(parent, o), keys_(parent.child("attn"), o) {
-  for (const ByHead& t : keys_.by_head()) by_head(t.tensor, t.axis, t.parts);
-}
 
 Tensor MgkAttention::mix(const CoreInput& core, const Context& context) const {
   QuadraticOptions o = quadratic(context, core);
@@ -51,14 +43,14 @@ Tensor MgkAttention::mix(const CoreInput& core, const Context& context) const {
   for (std::size_t r = 0; r < options_.sigma2_scale.size(); ++r)
     o.variance[r] = options_.sigma2_scale[r] * std::sqrt(static_cast<double>(options_.dim_head));
   Tensors inputs = core.qkv;
-  for (const Tensor& key : keys_.extra(core)) inputs.push_back(key);
+  for (const Tensor& key : extra_keys(core)) inputs.push_back(key);
   o.extra_keys = static_cast<int>(inputs.size() - core.qkv.size());
   if (options_.mode == Mode::hard_e) {
     o.map = QuadraticOptions::Map::best;
     return attend(o, inputs, context, true);
   }
   o.prior = QuadraticOptions::Prior::plain;
-  inputs.push_back(keys_.priors(core.heads));
+  inputs.push_back(priors(core.heads));
   o.ids = core.ids.defined() && options_.pi_shape == AttentionOptions::PiShape::head_pos;
   if (o.ids) inputs.push_back(core.ids);
   o.responsibilities = options_.mode == Mode::soft_e && context.record;
@@ -92,7 +84,7 @@ void MgkAttention::learn(const CachedVector<Tensors>& passes) const {
   const auto shape = options_.pi_shape;
   const bool by_head = shape != AttentionOptions::PiShape::layer;
   const bool by_token = shape == AttentionOptions::PiShape::head_pos;
-  const auto size = static_cast<std::size_t>(keys_.pi().numel());
+  const auto size = static_cast<std::size_t>(pi_.numel());
   CachedVector<double> sums(size, 0.0), counts(size, 0.0);
   for (const Tensors& pass : passes) {
     const Tensor weights = on_host(pass[0]);
@@ -105,7 +97,7 @@ void MgkAttention::learn(const CachedVector<Tensors>& passes) const {
         counts[at] += pass[1].data<float>()[t];
       }
   }
-  edit_on_host(keys_.pi(), [&](const Tensor& pi) {
+  edit_on_host(pi_, [&](const Tensor& pi) {
     for (std::size_t i = 0; i < size; ++i)
       if (counts[i] > 0) pi.data<float>()[i] = static_cast<float>(sums[i] / counts[i]);
   });

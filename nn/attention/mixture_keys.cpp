@@ -24,13 +24,16 @@ Shape pi_shape(const AttentionOptions& o) {
 
 }  // namespace
 
-MixtureKeys::MixtureKeys(const Builder& attention, const AttentionOptions& o) : options_(o) {
-  Builder self = attention;
+MixtureAttention::MixtureAttention(const Builder& self, const AttentionOptions& o)
+    : Attention(self, o) {
   const std::int64_t extra = o.components - 1;
   if (o.shift_keys && extra > 0)
-    shift_ = self.make("shift", {extra, o.heads, o.dim_head}, Init::normal(0.5));
-  for (std::int64_t r = 2; r <= o.components && !o.shift_keys; ++r)
-    projections_.emplace_back(attention, fmt::format("k{}", r), o.width, o.inner(), o.qkv_bias);
+    shift_ = by_head(self.make("shift", {extra, o.heads, o.dim_head}, Init::normal(0.5)), 1);
+  for (std::int64_t r = 2; r <= o.components && !o.shift_keys; ++r) {
+    projections_.emplace_back(self, fmt::format("k{}", r), o.width, o.inner(), o.qkv_bias);
+    by_head(projections_.back().weight());
+    by_head(projections_.back().bias());
+  }
   const double even = 1 / static_cast<double>(o.components);
   if (o.mode == AttentionOptions::Mode::soft_e)
     pi_ = self.make_buffer("pi", pi_shape(o), Init::constant(even));
@@ -38,9 +41,10 @@ MixtureKeys::MixtureKeys(const Builder& attention, const AttentionOptions& o) : 
     pi_ = self.make("pi", pi_shape(o),
                     Init::constant(o.pi_param == AttentionOptions::PiParam::softmax ? 0 : even),
                     false);
+  if (o.pi_shape != PiShape::layer) by_head(pi_);
 }
 
-Tensors MixtureKeys::extra(const CoreInput& core) const {
+Tensors MixtureAttention::extra_keys(const CoreInput& core) const {
   Tensors keys;
   for (const Linear& projection : projections_)
     keys.push_back(onto_heads(projection, core.x, core.heads));
@@ -51,18 +55,7 @@ Tensors MixtureKeys::extra(const CoreInput& core) const {
   return keys;
 }
 
-std::vector<Attention::ByHead> MixtureKeys::by_head() const {
-  std::vector<Attention::ByHead> all;
-  for (const Linear& projection : projections_) {
-    all.push_back({projection.weight(), 0, 1});
-    all.push_back({projection.bias(), 0, 1});
-  }
-  all.push_back({shift_, 1, 1});
-  if (options_.pi_shape != PiShape::layer) all.push_back({pi_, 0, 1});
-  return all;
-}
-
-Tensor MixtureKeys::priors(const HeadSet& heads) const {
+Tensor MixtureAttention::priors(const HeadSet& heads) const {
   const AttentionOptions& o = options_;
   Tensor p = o.pi_shape == PiShape::layer ? pi_ : heads.of(pi_);
   if (o.mode != AttentionOptions::Mode::soft_e)

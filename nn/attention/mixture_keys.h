@@ -2,25 +2,25 @@
 // are projections of their own (k2 .. kM) or the first one shifted (shift [M-1, H, D]).
 #pragma once
 
-#include "nn/attention/attention.h"
+#include "nn/attention/variant.h"
 
 namespace hg::nn {
 
-class MixtureKeys {
+class MixtureAttention : public Attention {
  public:
-  MixtureKeys(const Builder& attention, const AttentionOptions& options);
+  MixtureAttention(const Builder& self, const AttentionOptions& options);
 
+ protected:
   // Keys 2 .. M, each [B, N, H D], of all tokens or of their first keys.
-  Tensors extra(const CoreInput& core) const;
+  Tensors extra_keys(const CoreInput& core) const;
   // The priors [1 or H, 1, 1 or T, M]: softmaxed, clamped, or, with mode soft_e, as they are.
   Tensor priors(const HeadSet& heads) const;
-  std::vector<Attention::ByHead> by_head() const;
-  const Tensor& pi() const { return pi_; }
+
+  Tensor pi_;
 
  private:
-  AttentionOptions options_;
   std::vector<Linear> projections_;
-  Tensor shift_, pi_;
+  Tensor shift_;
 };
 
 }  // namespace hg::nn

@@ -3,7 +3,6 @@
 
 #include "nn/attention/mixture_keys.h"
 #include "nn/attention/positions.h"
-#include "nn/attention/variant.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/linear_attention.h"
 #include "tensor/ops/permute.h"
@@ -16,9 +15,9 @@ namespace {
 
 using PiShape = AttentionOptions::PiShape;
 
-class MlkAttention final : public Attention {
+class MlkAttention final : public MixtureAttention {
  public:
-  MlkAttention(const Builder& parent, const AttentionOptions& options);
+  using MixtureAttention::MixtureAttention;
   static AttentionTraits traits(const AttentionOptions&) { return {}; }
 
  private:
@@ -27,14 +26,7 @@ class MlkAttention final : public Attention {
   // x times its component's priors, which `priors` [M, 1 or T, 1 or H] holds.
   Tensor weighed(const Tensor& x, const Tensor& priors, std::int64_t component,
                  const Tensor& ids) const;
-
-  MixtureKeys keys_;
 };
-
-MlkAttention::MlkAttention(const Builder& parent, const AttentionOptions& o)
-    : Attention(parent, o), keys_(parent.child("attn"), o) {
-  for (const ByHead& t : keys_.by_head()) by_head(t.tensor, t.axis, t.parts);
-}
 
 Tensor MlkAttention::features(const Tensor& x) const {
   const Tensor f = elu1(with_heads(x, x.dim(2) / options_.dim_head));
@@ -63,8 +55,8 @@ Tensor MlkAttention::weighed(const Tensor& x, const Tensor& priors, std::int64_t
 Tensor MlkAttention::mix(const CoreInput& core, const Context&) const {
   const Tensors parts = core.parts();
   Tensors keys{parts[1]};
-  for (const Tensor& key : keys_.extra(core)) keys.push_back(key);
-  const Tensor p = keys_.priors(core.heads);  // [1 or H, 1, 1 or T, M]
+  for (const Tensor& key : extra_keys(core)) keys.push_back(key);
+  const Tensor p = priors(core.heads);  // [1 or H, 1, 1 or T, M]
   const Tensor priors = permute(reshape(p, {p.dim(0), p.dim(2), p.dim(3)}), {2, 1, 0});
   Tensor mixture;
   for (std::size_t r = 0; r < keys.size(); ++r) {

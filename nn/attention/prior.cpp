@@ -28,7 +28,7 @@ Tensor hoyer(const Tensor& p) {
 class PriorAttention final : public Attention {
  public:
   enum class Of { key, pair };
-  PriorAttention(const Builder& parent, const AttentionOptions& options, Of of);
+  PriorAttention(const Builder& self, const AttentionOptions& options, Of of);
 
   std::int64_t empty_rows() const override;
   static AttentionTraits traits(const AttentionOptions& o) {
@@ -49,10 +49,9 @@ class PriorAttention final : public Attention {
 };
 
 // Any constant start is softmax; its size sets how fast ln pi moves.
-PriorAttention::PriorAttention(const Builder& parent, const AttentionOptions& o, Of of)
-    : Attention(parent, o), of_(of) {
+PriorAttention::PriorAttention(const Builder& self, const AttentionOptions& o, Of of)
+    : Attention(self, o), of_(of) {
   const auto n = static_cast<double>(o.tokens);
-  Builder self = parent.child("attn");
   pi_ = of == Of::key ? self.make("pi", {o.heads, o.tokens}, Init::constant(1 / n), false)
                       : self.make("pi", {o.heads, o.tokens, o.tokens},
                                   Init::constant(1 / std::sqrt(n)), false);

@@ -13,7 +13,7 @@ namespace {
 
 class PrunedAttention final : public Attention {
  public:
-  PrunedAttention(const Builder& parent, const AttentionOptions& options);
+  PrunedAttention(const Builder& self, const AttentionOptions& options);
   static AttentionTraits traits(const AttentionOptions&) {
     return {.quadratic = true,
             .weights = true,
@@ -29,13 +29,11 @@ class PrunedAttention final : public Attention {
   std::shared_ptr<const PairSupport> support_;
 };
 
-PrunedAttention::PrunedAttention(const Builder& parent, const AttentionOptions& o)
-    : Attention(parent, o),
-      support_(o.support ? o.support : PairSupport::whole(o.heads, o.tokens)) {
+PrunedAttention::PrunedAttention(const Builder& self, const AttentionOptions& o)
+    : Attention(self, o), support_(o.support ? o.support : PairSupport::whole(o.heads, o.tokens)) {
   require(support_->heads() == o.heads && support_->tokens() == o.tokens, "attention",
           "a support of {} heads of {} tokens for {} heads of {} tokens", support_->heads(),
           support_->tokens(), o.heads, o.tokens);
-  Builder self = parent.child("attn");
   if (o.support) self.add_buffer("mask", mask_of(*support_));
 }
 

@@ -35,7 +35,7 @@ Tensor log_density(const Tensor& p) {
 
 class RefGmmAttention final : public Attention {
  public:
-  RefGmmAttention(const Builder& parent, const AttentionOptions& o) : Attention(parent, o) {
+  RefGmmAttention(const Builder& self, const AttentionOptions& o) : Attention(self, o) {
     require(o.heads >= traits(o).least_heads, "ref_gmm", "a variance over {} heads", o.heads);
   }
   static AttentionTraits traits(const AttentionOptions&) {

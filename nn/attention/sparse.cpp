@@ -6,8 +6,8 @@ namespace {
 
 class SparseMapAttention final : public Attention {
  public:
-  SparseMapAttention(const Builder& parent, const AttentionOptions& o, QuadraticOptions::Map map)
-      : Attention(parent, o), map_(map) {}
+  SparseMapAttention(const Builder& self, const AttentionOptions& o, QuadraticOptions::Map map)
+      : Attention(self, o), map_(map) {}
   static AttentionTraits traits(const AttentionOptions&) {
     return {.quadratic = true, .weights = true, .spread = true};
   }

@@ -16,8 +16,8 @@ struct AttentionVariant {
 // more: what the class's constructor takes beside the options.
 template <class Variant, class... More>
 AttentionVariant variant(More... more) {
-  return {[=](const Builder& parent, const AttentionOptions& o) -> std::unique_ptr<Attention> {
-            return std::make_unique<Variant>(parent, o, more...);
+  return {[=](const Builder& self, const AttentionOptions& o) -> std::unique_ptr<Attention> {
+            return std::make_unique<Variant>(self, o, more...);
           },
           &Variant::traits};
 }

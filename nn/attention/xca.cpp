@@ -12,8 +12,7 @@ namespace {
 
 class XcaAttention final : public Attention {
  public:
-  XcaAttention(const Builder& parent, const AttentionOptions& o) : Attention(parent, o) {
-    Builder self = parent.child("attn");
+  XcaAttention(const Builder& self, const AttentionOptions& o) : Attention(self, o) {
     temperature_ = by_head(self.make("temperature", {o.heads}, Init::constant(1), false));
   }
   static AttentionTraits traits(const AttentionOptions&) {

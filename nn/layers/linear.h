@@ -5,6 +5,9 @@
 
 namespace hg::nn {
 
+// x weight^T + bias; without a bias if that is undefined.
+Tensor affine(const Tensor& x, const Tensor& weight, const Tensor& bias);
+
 class Linear {
  public:
   Linear(const Builder& parent, std::string_view name, std::int64_t in, std::int64_t out,

@@ -7,7 +7,7 @@ namespace hg::nn {
 
 LayerNorm::LayerNorm(const Builder& parent, std::string_view name, std::int64_t width)
     : name_(name) {
-  Builder self = parent.child(name);
+  const Builder self = parent.child(name);
   weight_ = self.make("weight", {width}, Init::constant(1));
   bias_ = self.make("bias", {width}, Init::constant(0));
 }

@@ -6,10 +6,6 @@
 namespace hg::nn {
 namespace {
 
-std::string join(const std::string& path, std::string_view name) {
-  return path.empty() ? std::string(name) : path + "." + std::string(name);
-}
-
 void fill(const Tensor& t, const Init& init, RandomStream stream) {
   switch (init.kind) {
     case Init::Kind::constant:
@@ -55,22 +51,5 @@ std::int64_t Parameters::count() const {
   for (const Parameter& p : all_) n += p.value.numel();
   return n;
 }
-
-Builder Builder::child(std::string_view name) const { return {parameters_, join(path_, name)}; }
-
-Tensor Builder::make(std::string_view name, const Shape& shape, const Init& init, bool decay) {
-  return parameters_.make(join(path_, name), shape, init, decay);
-}
-
-Tensor Builder::make_buffer(std::string_view name, const Shape& shape, const Init& init,
-                            bool optional) {
-  return parameters_.make_buffer(join(path_, name), shape, init, optional);
-}
-
-void Builder::add_buffer(std::string_view name, const Tensor& value) {
-  parameters_.add_buffer(join(path_, name), value);
-}
-
-std::string Builder::name_of(std::string_view name) const { return join(path_, name); }
 
 }  // namespace hg::nn

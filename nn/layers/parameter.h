@@ -72,13 +72,22 @@ class Builder {
  public:
   explicit Builder(Parameters& parameters) : parameters_(parameters) {}
 
-  Builder child(std::string_view name) const;
-  Tensor make(std::string_view name, const Shape& shape, const Init& init, bool decay = true);
+  Builder child(std::string_view name) const { return {parameters_, name_of(name)}; }
+  Tensor make(std::string_view name, const Shape& shape, const Init& init,
+              bool decay = true) const {
+    return parameters_.make(name_of(name), shape, init, decay);
+  }
   Tensor make_buffer(std::string_view name, const Shape& shape, const Init& init,
-                     bool optional = false);
-  void add_buffer(std::string_view name, const Tensor& value);
+                     bool optional = false) const {
+    return parameters_.make_buffer(name_of(name), shape, init, optional);
+  }
+  void add_buffer(std::string_view name, const Tensor& value) const {
+    parameters_.add_buffer(name_of(name), value);
+  }
   const Parameters& parameters() const { return parameters_; }
-  std::string name_of(std::string_view name) const;  // with the path before it
+  std::string name_of(std::string_view name) const {  // with the path before it
+    return path_.empty() ? std::string(name) : fmt::format("{}.{}", path_, name);
+  }
 
  private:
   Builder(Parameters& parameters, std::string path)
