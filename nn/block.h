@@ -1,5 +1,5 @@
-// Pre-norm block: x + Attn(LN(x)), unless a gate leaves the layer without attention, then
-// x + MLP(LN(x)).
+// Pre-norm block: x += Attn(LN(x)), unless a gate takes the layer's attention away; then
+// x += MLP(LN(x)).
 #pragma once
 
 #include "nn/attention/attention.h"

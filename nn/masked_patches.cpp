@@ -18,7 +18,7 @@ std::int64_t pixels_of_patch(const VitOptions& o) {
   return o.channels * o.patch_size * o.patch_size;
 }
 
-// Patches that came without their image are picked, others are cut out later.
+// Of patches that are already cut out, those at rows; images as they are, to be cut later.
 Tensor picked(const Tensor& images, const Tensor& rows) {
   return images.rank() == 3 ? gather_rows(images, rows) : images;
 }
@@ -36,7 +36,7 @@ Tensor repeated(const Tensor& token, std::int64_t batch, std::int64_t n) {
                      Tensor::full({batch, n}, 0, DType::i64, token.device()));
 }
 
-// Of each of the k patches, its row in the table of visible patches and, at the end, the token.
+// For each of the k patches its row in a table of the visible patches, with the mask token last.
 Tensor rows_in_table(const PatchMask& mask) {
   const std::int64_t batch = mask.masked.dim(0), m = mask.masked.dim(1), v = mask.visible.dim(1);
   const Tensor rows = Tensor::full({batch, m + v}, static_cast<double>(v), DType::i64),
@@ -99,7 +99,7 @@ Tensor MaskedPatches::encode(const Tensor& images, const Tensor& keep, const Pat
   return model_.encode(x, context, model_.token_ids(kept), 0, model_.options().depth);
 }
 
-// The table [visible patches, mask token], then each patch's row of it, so that order is kept.
+// Makes the table [visible patches, mask token] and takes each patch's row, which restores order.
 Tensor MaskedPatches::with_tokens(const Tensor& visible, const PatchMask& mask) const {
   const Scope scope("mask");
   const Tensor token = repeated(mask_token_, mask.masked.dim(0), 1);

@@ -1,12 +1,12 @@
-// Masked patches, as a task to learn from images alone (METHODS.md, section 5): some patches are
-// hidden, and their pixels predicted from the rest.
+// Learning from images without labels (nn/METHODS.md, section 5): some patches are hidden, and the
+// model predicts their pixels from the rest.
 #pragma once
 
 #include "nn/vit.h"
 
 namespace hg::nn {
 
-// Which of each image's k patches are hidden: rows among them, increasing.
+// Which of each image's k patches are hidden: their rows among the k, in increasing order.
 struct PatchMask {
   Tensor masked, visible;  // i64 [B, m] and [B, k-m]
 };
@@ -21,12 +21,12 @@ struct MaskedPatchOptions {
 
 class MaskedPatches {
  public:
-  // Adds its tensors to the model's heads: mask_token [1,1,E], decoder.weight [C p p, E],
-  // decoder.bias; with drop, E being the decoder's width, also decoder.embed.{weight,bias},
+  // Adds parameters to the model: mask_token [1,1,E], decoder.weight [C p p, E] and decoder.bias;
+  // with drop, where E is the decoder's width, also decoder.embed.{weight,bias},
   // decoder.pos_embed [1, n+1, E], decoder.blocks.I.*, decoder.norm.*
   MaskedPatches(Vit& model, const MaskedPatchOptions& options);
 
-  // images and keep as for Vit::logits() -> what the encoder makes of them: [B, N, E]
+  // images and keep as for Vit::logits() -> the encoder's output [B, N, E]
   Tensor encode(const Tensor& images, const Tensor& keep, const PatchMask& mask,
                 const Context& context) const;
   // The encoder's output -> pixels of the masked patches alone: [B, m, C p p]
@@ -52,8 +52,8 @@ class MaskedPatches {
   Linear head_;
 };
 
-// Pixels [B, m, C p p] of the masked patches of normalised images; per_patch: less their mean and
-// over their deviation, (x - mean) / sqrt(var + 1e-6), var unbiased.
+// Pixels [B, m, C p p] of the masked patches of normalised images. With per_patch each patch is
+// standardised: (x - mean) / sqrt(var + 1e-6), var unbiased.
 Tensor masked_pixels(const Tensor& images, const Tensor& keep, const PatchMask& mask,
                      std::int64_t patch, bool per_patch);
 

@@ -8,8 +8,8 @@ namespace hg::nn {
 class PatchEmbed {
  public:
   PatchEmbed(const Builder& parent, std::int64_t channels, std::int64_t patch, std::int64_t width);
-  // images [B, C, H, W] -> [B, n, E]; with keep [B, k], of those patches alone -> [B, k, E].
-  // Patches [B, k, C p p] that were taken out of their images before are embedded as they are.
+  // images [B, C, H, W] -> [B, n, E], or of the patches keep [B, k] alone -> [B, k, E].
+  // Patches that are already cut out, [B, k, C p p], can stand in place of images.
   Tensor operator()(const Tensor& images, const Tensor& keep = {}) const;
 
  private:

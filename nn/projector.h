@@ -1,4 +1,4 @@
-// The head of a contrastive phase: Linear(E -> E), GELU, Linear(E -> 128), to length 1.
+// The head of a contrastive phase: Linear(E -> E), GELU, Linear(E -> 128), scaled to length 1.
 #pragma once
 
 #include "nn/layers/linear.h"

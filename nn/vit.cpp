@@ -157,7 +157,7 @@ std::vector<UpdateRanges> Vit::update_ranges(const std::vector<Parameter>& train
   return ranges;
 }
 
-// A layer norm acts on each token alone, so the class token is taken before it.
+// A layer norm treats each token by itself, so the class token can be taken before it.
 Tensor Vit::pooled(const Tensor& x) const {
   if (options_.pool == VitOptions::Pool::mean) return mean(norm_(x), 1);
   const Tensor first = Tensor::full({x.dim(0), 1}, 0, DType::i64, x.device());

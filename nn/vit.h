@@ -20,7 +20,7 @@ struct VitOptions {
   double dropout = 0;
   bool qkv_bias = true;
   Device device = Device::cpu;   // where it lives and runs
-  bool box_head = false;         // beside the class, the model gives a box
+  bool box_head = false;         // the model also predicts a box
   AttentionOptions attention{};  // the variant and its options; sizes follow from the above
   std::vector<std::shared_ptr<const PairSupport>>
       supports{};                           // fiak_pruned: of each block, or none
@@ -39,40 +39,39 @@ class Vit {
   // patches enter the sequence, each at its own position; images may then be just the kept patches
   // [B, k, C p p].
   Tensor logits(const Tensor& images, const Context& context, const Tensor& keep = {}) const;
-  // The same as far as the heads -> what they read, [B, E].
+  // The same up to what the heads read: [B, E].
   Tensor features(const Tensor& images, const Context& context, const Tensor& keep = {}) const;
 
-  // Its pieces, for those who need what lies between them:
+  // Its pieces, for callers that need what lies between them:
   // images, as above -> embedded patches [B, k, E]
   Tensor embed(const Tensor& images, const Tensor& keep = {}) const;
   // embedded patches -> the sequence [B, k+1, E]: class token in front, positions added, dropout
   Tensor sequence(const Tensor& patches, const Context& context, const Tensor& keep = {}) const;
-  // through the blocks first .. last-1; ids: the tokens' positions, of token_ids()
+  // through the blocks first .. last-1; ids: the tokens' positions, from token_ids()
   Tensor encode(Tensor x, const Context& context, const Tensor& ids, std::int64_t first,
                 std::int64_t last) const;
   Tensor normed(const Tensor& x) const { return norm_(x); }  // [B, N, E] -> the same, every token
   Tensor pooled(const Tensor& x) const;                      // [B, N, E] -> normed [B, E]
   Tensor classify(const Tensor& pooled) const { return head_(pooled); }  // [B, E] -> [B, classes]
-  // [B, E] -> (cx, cy, w, h) [B, 4] in parts of the image's side; of a model with a box head
+  // [B, E] -> (cx, cy, w, h) [B, 4] as fractions of the image's sides; needs a box head
   Tensor boxes(const Tensor& pooled) const;
-  // Positions [B, k+1] in the whole sequence of class token and kept patches; undefined where it is
-  // whole.
+  // Positions [B, k+1] of the class token and the kept patches in the whole sequence; undefined if
+  // all patches are kept.
   Tensor token_ids(const Tensor& keep) const;
 
-  // Where a phase of training puts heads of its own beside the model's: they are among its
-  // parameters from then on.
+  // For the heads that a training phase adds: their parameters become the model's.
   Builder heads() { return Builder(parameters_); }
 
-  // Around the passes of training step `step`: what layers draw anew before it, and what they learn
-  // from `records` of its passes, in their order, after it. Blocks that are `frozen` (empty: none)
-  // do neither.
+  // Called before and after the passes of training step `step`: some layers draw anew before it, or
+  // learn from the records of its passes (in their order) after it. Blocks that are `frozen`
+  // (empty: none) do neither.
   void begin_step(std::int64_t step, std::span<const char> frozen = {}) const;
   void end_step(std::span<const PassRecord> records, std::span<const char> frozen = {}) const;
 
-  // Whether all gates know which heads work without looking at images first.
+  // Whether the heads that work are known before any image is seen.
   bool settled() const;
-  // Of each of these parameters, what a step may change: slices of heads that do not work stay as
-  // they are, their gates too unless a term of the loss reaches all gates. Empty: everything.
+  // For each of these parameters, the elements that a step may change: not those of heads that do
+  // not work, nor those of their gates unless all_gates. Empty: all elements of all parameters.
   std::vector<UpdateRanges> update_ranges(const std::vector<Parameter>& trained,
                                           bool all_gates) const;
 

@@ -17,7 +17,7 @@ namespace {
 using Gate = AttentionOptions::Gate;
 using Spread = QuadraticOptions::Spread;
 
-// 0 .. n-1, or undefined for the whole sequence.
+// 0 .. n-1; undefined for the whole sequence.
 Tensor leading_ids(std::int64_t n, std::int64_t tokens, Device device) {
   require(n <= tokens, "attention", "{} tokens for {} positions", n, tokens);
   if (n == tokens) return {};
@@ -33,7 +33,7 @@ Spread spread_for(const Context& context) {
   return context.wants(Sparsity::gini) ? Spread::squares : Spread::none;
 }
 
-// mean of H_i / ln N_i over the rows that see more than one key, from entropies [B, H, N]
+// Mean of H_i / ln N_i over the rows that see N_i > 1 keys; entropy [B, H, N].
 Tensor mean_entropy(const Tensor& entropy, std::int64_t keys, bool causal) {
   if (!causal) return scale(mean_all(entropy), 1 / std::log(static_cast<double>(keys)));
   const std::int64_t n = entropy.dim(2);

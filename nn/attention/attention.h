@@ -22,12 +22,12 @@ struct AttentionOptions {
   std::int64_t tokens = 0;  // of the whole sequence: positions are 0 .. tokens - 1
   bool qkv_bias = true;
   double dropout = 0;         // on the projected output
-  double weight_dropout = 0;  // on attention weights, where a variant has such
+  double weight_dropout = 0;  // on attention weights, if the variant has them
   bool causal = false;        // softmax
 
-  Gate gate = Gate::none;      // selective activation; layer: this one has no attention
-  double gate_keep = 1;        // share of heads, or of patches that ask
-  bool gate_per_batch = true;  // one set of heads for all images, or each image its own
+  Gate gate = Gate::none;      // selective activation; layer: this layer has no attention
+  double gate_keep = 1;        // share of heads that work, or of patches that have queries
+  bool gate_per_batch = true;  // one choice of heads for all images, or one for each
 
   std::int64_t components = 2;  // mgk, mlk
   bool shift_keys = false;
@@ -60,13 +60,13 @@ struct AttentionOptions {
   std::int64_t inner() const { return heads * dim_head; }
 };
 
-// What a core works on: the tokens, their projections, and the heads at work.
+// What a core works on: the tokens, their projections, and the heads that work.
 struct CoreInput {
   Tensor x;    // [B, M, E], all tokens
-  Tensor ids;  // [M] or [B, M]: their positions, undefined unless x is less than the whole sequence
+  Tensor ids;  // [M] or [B, M]: their positions; undefined if x is the whole sequence
   HeadSet heads;
-  Tensor asking{};     // [B, N]: the tokens that have queries, where they are not all
-  Tensor query_ids{};  // ... and their positions
+  Tensor asking{};     // [B, N]: the tokens that have queries; undefined: all
+  Tensor query_ids{};  // their positions
   Tensors qkv{};       // [B, M, 3 H D], or q [B, N, H D] and k and v [B, M, H D] of all tokens
 
   bool apart() const { return asking.defined(); }
@@ -81,23 +81,23 @@ class Attention : public Learner {
   Attention(const Attention&) = delete;
   Attention& operator=(const Attention&) = delete;
 
-  // [B, N, E] -> [B, N, E]. ids [N] or [B, N]: each token's position in the whole sequence, which
-  // picks its share of parameters bound to positions; undefined: 0 .. N-1.
+  // [B, N, E] -> [B, N, E]. ids [N] or [B, N]: each token's position in the whole sequence, for
+  // parameters that belong to positions; undefined: 0 .. N-1.
   Tensor operator()(const Tensor& x, const Context& context, const Tensor& ids = {}) const;
 
-  // Queries of x [B, N, E], keys and values of `memory` [B, M, E]; softmax alone has it.
+  // Queries from x [B, N, E], keys and values from `memory` [B, M, E]. Only softmax can do it.
   virtual Tensor cross(const Tensor& x, const Tensor& memory, const Context& context) const;
 
-  // Before training step `step`: what a variant draws anew from time to time.
+  // Called before training step `step`, for variants that draw anew from time to time.
   virtual void begin_step(std::int64_t) const {}
 
-  // Rows of A, over all heads, that no key has a prior for: their output is 0.
+  // Rows of A, over all heads, whose keys all have prior 0: their output is 0.
   virtual std::int64_t empty_rows() const { return 0; }
 
   const AttentionOptions& options() const { return options_; }
-  const HeadGate* gate() const { return gate_.get(); }  // none without one
+  const HeadGate* gate() const { return gate_.get(); }  // null: it has none
 
-  // Tensors that hold all heads side by side (HeadSet::of).
+  // The tensors that hold all heads side by side; axis and parts as in HeadSet::of.
   struct ByHead {
     Tensor tensor;
     int axis;
@@ -106,19 +106,20 @@ class Attention : public Learner {
   const std::vector<ByHead>& by_head() const { return by_head_; }
 
  protected:
-  // [B, N, H D] of the heads at work: projection and core.
+  // Projection and core: [B, N, H D] of the heads that work.
   virtual Tensor mixed(CoreInput core, const Context& context) const;
-  // The core alone; a variant has this or its own mixed().
+  // The core alone. A variant overrides this or mixed().
   virtual Tensor mix(const CoreInput& core, const Context& context) const;
 
-  // Options of the quadratic op for this input and, in training, dropout of the weights of its
-  // queries on `keys` keys (by default one a token).
+  // Options of the quadratic op for this input, with the dropout of its weights in training. keys:
+  // how many each query has; by default the tokens.
   QuadraticOptions quadratic(const Context& context, const CoreInput& core,
                              std::int64_t keys) const;
   QuadraticOptions quadratic(const Context& context, const CoreInput& core) const {
     return quadratic(context, core, core.x.dim(1));
   }
-  // Runs it; records what is asked for of this layer's weights, likelihoods if it is `likely`.
+  // Runs the op and records what the context asks for: the spread of weights and, for a variant
+  // that has them (`likely`), likelihoods.
   Tensor attend(QuadraticOptions options, In inputs, const Context& context, bool likely) const;
   bool wants_spread(const Context& context) const;
 
@@ -142,19 +143,19 @@ std::vector<std::string> attention_names();  // of all variants
 // Its parameters are `attn.*` of the parent's. Throws hg::Error naming an unknown variant.
 std::unique_ptr<Attention> make_attention(const Builder& parent, const AttentionOptions& options);
 
-// What a variant can do, for those who check configurations; throws as above.
+// What a variant can do with its options, for checks of configurations. Throws as above.
 struct AttentionTraits {
   bool quadratic = false;    // has weights A of N x N
   bool weights = false;      // has normalised weights that dropout can act on
   bool likelihood = false;   // has the MLE term (with Gaussian scores)
-  bool spread = false;       // says how its weights on tokens are spread
+  bool spread = false;       // can tell how its weights on tokens are spread
   bool priors = false;       // has priors on keys or pairs
   bool pruned = false;       // attends to a fixed support of pairs
   bool gates = false;        // has gates on tokens of its own
   bool some_heads = true;    // can leave heads out
   bool some_queries = true;  // can leave queries out
   std::int64_t least_heads = 1;
-  // f32 activations leave its gradients few right digits, however exactly the core computes
+  // Rounding of f32 activations alone leaves its gradients few right digits.
   bool ill_conditioned = false;
 };
 AttentionTraits attention_traits(const AttentionOptions& options);

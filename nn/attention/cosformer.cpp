@@ -1,4 +1,4 @@
-// cosformer: relu features, reweighted by the cosine of the distance of positions.
+// cosformer: relu features, weighted by the cosine of the distance between positions.
 #include "nn/attention/variant.h"
 #include "tensor/ops/cos_features.h"
 #include "tensor/ops/linear_attention.h"

@@ -1,4 +1,4 @@
-// efficient: O = softmax(Q) (softmax(K)^T V), queries over their features, keys over the tokens.
+// efficient: O = softmax(Q) (softmax(K)^T V), of queries over features, of keys over tokens.
 #include "nn/attention/positions.h"
 #include "nn/attention/variant.h"
 #include "tensor/ops/linear_attention.h"

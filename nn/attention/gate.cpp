@@ -20,7 +20,7 @@ constexpr double kDecay = 0.99;  // of the running mean
 
 using Scores = CachedVector<double>;
 
-// Adds x's rows up, or takes the one it is.
+// Adds the rows [B, H] (or one row [H]) to the sums.
 void add_rows(const Tensor& rows, Scores& sums) {
   const Tensor x = on_host(rows);
   dispatch_float(x.dtype(), "gate", [&]<class T>() {
@@ -41,6 +41,7 @@ Tensor for_each_token(const Tensor& x, std::int64_t tokens) {
 }  // namespace
 
 std::int64_t kept_of(double share, std::int64_t n) {
+  // The small term makes 0.07 of 100 be 7.
   return std::clamp<std::int64_t>(
       static_cast<std::int64_t>(std::ceil(share * static_cast<double>(n) - 1e-9)), 0, n);
 }
@@ -78,7 +79,7 @@ bool HeadGate::settled() const {
 
 HeadSet HeadGate::chosen_by(const Tensor& alphas) const {
   Scores scores(static_cast<std::size_t>(options_.heads), 0.0);
-  if (alphas.storage()) add_rows(alphas, scores);  // else just counted: any heads will do
+  if (alphas.storage()) add_rows(alphas, scores);  // else costs are counted: any heads will do
   return HeadSet::largest(scores, kept_);
 }
 
@@ -136,7 +137,7 @@ Tensor asking_tokens(const Tensor& x, double share) {
   const Scope scope("gate", Scope::kLeaf);
   const std::int64_t batch = x.dim(0), n = x.dim(1), kept = kept_of(share, n - 1);
   Tensor scores = on_host(deviation(x.detach()));
-  if (!scores.storage()) scores = Tensor::zeros(scores.shape(), scores.dtype());  // just counted
+  if (!scores.storage()) scores = Tensor::zeros(scores.shape(), scores.dtype());  // to count costs
   const Tensor chosen = Tensor::zeros({batch, 1 + kept}, DType::i64);
   dispatch_float(scores.dtype(), "gate", [&]<class T>() {
     for (std::int64_t b = 0; b < batch; ++b) {

@@ -8,7 +8,7 @@
 namespace hg::nn {
 namespace {
 
-// How often all heads stand one after the other in t.
+// How many runs of all heads t holds one after the other.
 std::int64_t repeats(const Tensor& t, int axis, std::int64_t parts) {
   return t.shape().product(0, axis) * parts;
 }

@@ -1,4 +1,4 @@
-// Which heads of a layer are at work, and their share of tensors that hold all heads side by side.
+// Which heads of a layer work, and their share of tensors that hold all heads side by side.
 #pragma once
 
 #include <algorithm>
@@ -32,8 +32,8 @@ class HeadSet {
   bool whole() const { return count_ == heads_; }
   bool operator==(const HeadSet&) const = default;
 
-  // Of a tensor whose axis holds `parts` times all heads: these heads' share, a copy unless they
-  // are all. Undefined stays undefined.
+  // These heads' share of a tensor whose axis holds all heads `parts` times (3 in qkv). A copy,
+  // unless they are all. Undefined stays undefined.
   Tensor of(const Tensor& t, int axis = 0, std::int64_t parts = 1) const;
   // The elements of that share.
   UpdateRanges ranges(const Tensor& t, int axis = 0, std::int64_t parts = 1) const;
@@ -43,8 +43,8 @@ class HeadSet {
   CachedVector<std::int64_t> active_{};  // ascending; empty: all
 };
 
-// A linear layer whose outputs are `parts` times all heads, onto these heads alone; and one whose
-// inputs are all heads, from these.
+// A linear layer whose outputs are all heads, `parts` times, computed for these heads alone; and
+// one whose inputs are all heads, given these alone.
 Tensor onto_heads(const Linear& layer, const Tensor& x, const HeadSet& heads,
                   std::int64_t parts = 1);
 Tensor from_heads(const Linear& layer, const Tensor& x, const HeadSet& heads);

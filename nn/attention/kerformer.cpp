@@ -1,5 +1,5 @@
-// kerformer: sigmoid of queries, softmax of keys over tokens or features, and SE-K: gates on tokens
-// that see a squeeze of all keys (two linear layers, shared by the heads).
+// kerformer: sigmoid of queries, softmax of keys over tokens or features, and SE-K: gates on
+// tokens, computed from a squeeze of all keys by two linear layers that the heads share.
 #include <limits>
 
 #include "nn/attention/positions.h"
@@ -22,7 +22,7 @@ constexpr double kFloor = 1e-12;
 
 using Squeeze = AttentionOptions::Squeeze;
 
-// x [.., R, C] plus b [R], or [.., R], in every column.
+// Adds b [R], or [.., R], to every column of x [.., R, C].
 Tensor add_rows(const Tensor& x, const Tensor& b) {
   if (x.rank() == 2) return permute(add_leading(permute(x, {1, 0}), b), {1, 0});
   const bool own = b.rank() == 2;  // each image its own
@@ -68,8 +68,8 @@ Tensor KerformerAttention::mix(const CoreInput& core, const Context& context) co
   return linear_attention(queries, without_heads(keys), parts[2], heads, kFloor);
 }
 
-// Weights stand on the left of products, where they are read in place: they are N x N / reduction,
-// and many times larger than what they act on.
+// Weights stand on the left of products, where they are read in place: with N x N / reduction
+// elements they are many times larger than the other factor.
 Tensor KerformerAttention::gates(const Tensor& keys, const Tensor& softmaxed,
                                  const Tensor& ids) const {
   const Scope scope("se");

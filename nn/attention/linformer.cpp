@@ -23,7 +23,7 @@ class LinformerAttention final : public Attention {
   }
 
  private:
-  // [B, N, X] -> [B, P, X], as (X^T E^T)^T, since a product shares its right side over the batch.
+  // [B, N, X] -> [B, P, X], as (X^T E^T)^T, since a product's right side serves the whole batch.
   Tensor compress(const Tensor& x, const Tensor& projection, const Tensor& ids) const {
     Tensor columns = transpose(projection);  // [T, P]
     if (ids.defined()) columns = gather_rows(contiguous(columns), ids);

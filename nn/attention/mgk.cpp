@@ -17,8 +17,8 @@ using Mode = AttentionOptions::Mode;
 class MgkAttention final : public MixtureAttention {
  public:
   using MixtureAttention::MixtureAttention;
-  // soft_e: pi becomes the mean responsibility of its component over images and queries (and over
-  // what else the pi's shape has no axis for).
+  // soft_e: pi becomes the mean responsibility of its component over images and queries, and over
+  // heads and tokens where pi has no axis for them.
   void learn(const CachedVector<Tensors>& passes) const override;
   static AttentionTraits traits(const AttentionOptions& o) {
     return {.quadratic = true,
@@ -31,7 +31,7 @@ class MgkAttention final : public MixtureAttention {
 
  private:
   Tensor mix(const CoreInput& core, const Context& context) const override;
-  // Sums of responsibilities and how many pairs are in them, by position: [T, H M], [T].
+  // By position: sums of responsibilities [T, H M], and of how many pairs [T].
   Tensors by_position(const Tensor& responsibilities, const Tensor& ids,
                       std::int64_t queries) const;
 };

@@ -1,5 +1,5 @@
-// Several keys a token, with priors: what mgk and mlk share. The first key is in qkv; the others
-// are projections of their own (k2 .. kM) or the first one shifted (shift [M-1, H, D]).
+// What mgk and mlk share: a token has M keys, with priors. The first key is in qkv; the others have
+// projections of their own (k2 .. kM) or are the first one shifted (shift [M-1, H, D]).
 #pragma once
 
 #include "nn/attention/variant.h"
@@ -11,7 +11,7 @@ class MixtureAttention : public Attention {
   MixtureAttention(const Builder& self, const AttentionOptions& options);
 
  protected:
-  // Keys 2 .. M, each [B, N, H D], of all tokens or of their first keys.
+  // Keys 2 .. M of all tokens, each [B, N, H D].
   Tensors extra_keys(const CoreInput& core) const;
   // The priors [1 or H, 1, 1 or T, M]: softmaxed, clamped, or, with mode soft_e, as they are.
   Tensor priors(const HeadSet& heads) const;

@@ -23,7 +23,7 @@ class MlkAttention final : public MixtureAttention {
  private:
   Tensor mix(const CoreInput& core, const Context& context) const override;
   Tensor features(const Tensor& x) const;  // [B, N, H, D]
-  // x times its component's priors, which `priors` [M, 1 or T, 1 or H] holds.
+  // x times the priors of that component; priors [M, 1 or T, 1 or H].
   Tensor weighed(const Tensor& x, const Tensor& priors, std::int64_t component,
                  const Tensor& ids) const;
 };

@@ -1,4 +1,4 @@
-// Small shapes that variants share: heads, parts of qkv, tables by position; and positions.
+// Shapes and positions that variants share: heads, parts of qkv, tables by position.
 #pragma once
 
 #include "tensor/ops/concat.h"
@@ -25,11 +25,11 @@ inline Tensor rows_at(const Tensor& table, const Tensor& ids) {
   return ids.defined() ? gather_rows(table, ids) : table;
 }
 
-// The tokens' positions at rows [B, n] of a sequence: entries of ids [N] or [B, N]; the rows
-// themselves where ids is undefined, for the whole sequence.
+// Entries of ids [N] or [B, N] at rows [B, n]; the rows themselves if ids is undefined, which
+// stands for the whole sequence.
 Tensor positions_at(const Tensor& ids, const Tensor& rows);
 
-// Positions [B, 1 + n] of the class token and of patches, lists i64 [B, ..] one after the other.
+// Positions [B, 1 + n] of the class token and of patches, which are given as lists i64 [B, ..].
 Tensor token_positions(std::initializer_list<Tensor> patches);
 
 }  // namespace hg::nn

@@ -14,8 +14,8 @@
 namespace hg::nn {
 namespace {
 
-// mean over rows p of (|p|_1 / |p|_2 - 1) / (sqrt(N) - 1): 1 for equal elements, 0 for a single
-// one; a row of zeros is taken for one.
+// mean over rows p of (|p|_1 / |p|_2 - 1) / (sqrt(N) - 1): 1 if all elements are equal, 0 if only
+// one is not 0. A row of zeros gives 0.
 Tensor hoyer(const Tensor& p) {
   constexpr double kLargest = std::numeric_limits<float>::max();
   const Tensor rows = reshape(p, {-1, p.dim(-1)});
@@ -48,7 +48,7 @@ class PriorAttention final : public Attention {
   Tensor pi_;
 };
 
-// Any constant start is softmax; its size sets how fast ln pi moves.
+// With any constant it starts as softmax; the constant sets how fast ln pi moves.
 PriorAttention::PriorAttention(const Builder& self, const AttentionOptions& o, Of of)
     : Attention(self, o), of_(of) {
   const auto n = static_cast<double>(o.tokens);

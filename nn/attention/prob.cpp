@@ -1,7 +1,6 @@
 // prob: attention as the MAP value of a joint mixture over queries and values. T EM steps adapt the
-// keys to the queries; then the Gaussian posterior (or, with the magnitude prior, softmax). With
-// value propagation every token's value is known, and units' values are first drawn to those of the
-// tokens that answer to them.
+// keys to the queries; then comes the Gaussian posterior (or, with the magnitude prior, softmax).
+// With value propagation values, too, are drawn to those of the tokens that use them.
 #include "nn/attention/positions.h"
 #include "nn/attention/variant.h"
 #include "tensor/ops/key_update.h"

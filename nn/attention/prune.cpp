@@ -14,15 +14,15 @@ constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 std::int64_t round_half_up(double x) { return static_cast<std::int64_t>(std::floor(x + 0.5)); }
 
-// Units of all layers and heads: rows x columns of tiles in each.
+// The units of all layers and heads: side x side tiles in each.
 struct Grid {
-  std::int64_t layers, heads, tokens, block, side;  // side: tiles of a row
+  std::int64_t layers, heads, tokens, block, side;  // side: tiles in a row
 
   std::int64_t head_units() const { return side * side; }
   std::int64_t units() const { return layers * heads * head_units(); }
   std::int64_t row_of(std::int64_t unit) const { return unit / side % side; }
   std::int64_t column_of(std::int64_t unit) const { return unit % side; }
-  // Tokens of tile row or column t.
+  // How many tokens tile row (or column) t has.
   std::int64_t size_of(std::int64_t t) const { return std::min(block, tokens - t * block); }
   std::int64_t group_units(Group scope) const {
     switch (scope) {
@@ -57,7 +57,7 @@ Grid grid_of(const std::vector<Tensor>& priors, const PruneOptions& o) {
           (first[1] + o.block - 1) / o.block};
 }
 
-// Sum of |pi| of every unit; a prior of a key stands for all its pairs.
+// Sum of |pi| of every unit; the prior of a key counts for each of its pairs.
 std::vector<double> importance_of(const std::vector<Tensor>& priors, const Grid& grid) {
   std::vector<double> sums(at(grid.units()), 0.0);
   const std::int64_t n = grid.tokens;
@@ -75,7 +75,7 @@ std::vector<double> importance_of(const std::vector<Tensor>& priors, const Grid&
   return sums;
 }
 
-// Removes the `count` of these with the smallest importance, of equal ones the lowest.
+// Removes the `count` candidates of the smallest importance, the first of equal ones.
 void remove_smallest(std::vector<std::int64_t> candidates, const std::vector<double>& importance,
                      std::int64_t count, std::vector<char>& kept) {
   const auto n = std::clamp<std::int64_t>(count, 0, static_cast<std::int64_t>(candidates.size()));
@@ -89,7 +89,7 @@ bool is_protected(const Grid& grid, const PruneOptions& o, std::int64_t unit) {
   return o.protect_cls && (grid.row_of(unit) == 0 || grid.column_of(unit) == 0);
 }
 
-// Tile columns of each head with the smallest sums, as many as `share` of them.
+// Drops that share of each head's tile columns which has the smallest sums.
 void drop_keys(const Grid& grid, const PruneOptions& o, const std::vector<double>& importance,
                double share, std::vector<char>& kept) {
   for (std::int64_t head = 0; head < grid.layers * grid.heads; ++head) {
@@ -108,7 +108,7 @@ void drop_keys(const Grid& grid, const PruneOptions& o, const std::vector<double
   }
 }
 
-// Of each group as many units as make `fraction` of it, with those already gone.
+// Drops units of each group until, with those already gone, `fraction` of it is gone.
 void drop_pairs(const Grid& grid, const PruneOptions& o, const std::vector<double>& importance,
                 std::vector<char>& kept) {
   const std::int64_t size = grid.group_units(o.scope);
@@ -124,8 +124,7 @@ void drop_pairs(const Grid& grid, const PruneOptions& o, const std::vector<doubl
   }
 }
 
-// Gives rows of too few pairs their largest units back: of keys that are kept, where there are
-// such.
+// Gives rows with too few pairs their largest units back, those of kept keys first.
 std::int64_t restore_rows(const Grid& grid, const PruneOptions& o,
                           const std::vector<double>& importance, std::vector<char>& kept) {
   std::int64_t restored = 0;

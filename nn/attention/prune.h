@@ -1,6 +1,6 @@
-// Which pairs of query and key survive pruning by learned priors (METHODS.md, 2.6): pure functions
-// from priors to supports. The unit is a pair or, with block > 1, a tile of pairs, whose importance
-// is the sum of its |pi|. The smallest go first, of equal ones the first.
+// Which pairs of query and key survive pruning by learned priors (nn/METHODS.md, section 2.6): pure
+// functions from priors to supports. The unit is a pair or, with block > 1, a tile of pairs; its
+// importance is the sum of its |pi|. The least important go first; of equal ones the first.
 #pragma once
 
 #include <vector>
@@ -14,15 +14,15 @@ struct PruneOptions {
   // scores: pairs by |pi|; mixed: keys of a head by their sum of |pi|, then pairs of the others;
   // keys: keys of a head by |pi|
   enum class Method { scores, mixed, keys };
-  enum class Scope { global, layer, head, row };  // group of units in which the smallest go
+  enum class Scope { global, layer, head, row };  // units are compared within such a group
 
   Method method = Method::scores;
-  double fraction = 0.5;       // pruned of each group, in all
+  double fraction = 0.5;       // of each group, pruned in all
   double key_fraction = 0.15;  // mixed: keys dropped of each head
   Scope scope = Scope::global;
   std::int64_t min_per_row = 1;  // rows with fewer pairs get their largest units back
-  bool protect_cls = false;  // token 0 keeps its pairs, as query (but those of dropped keys) and
-                             // as key
+  // Token 0 keeps its pairs as key and, but for dropped keys, as query.
+  bool protect_cls = false;
   std::int64_t block = 1;
 };
 
@@ -41,8 +41,8 @@ struct Pruned {
 // what does not fit.
 Pruned prune(const std::vector<Tensor>& priors, const PruneOptions& options);
 
-// A support as bits, i64 [H, N, ceil(N / 64)]: of each query a bit a key, lowest first. And back,
-// which throws hg::Error where they are not such bits.
+// A support as bits, i64 [H, N, ceil(N / 64)]: for each query one bit a key, the lowest first. And
+// back; throws hg::Error if the tensor does not hold such bits.
 Tensor mask_of(const PairSupport& support);
 std::shared_ptr<const PairSupport> support_of(const Tensor& mask);
 

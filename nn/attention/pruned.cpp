@@ -1,5 +1,5 @@
-// fiak_pruned: plain softmax (or the Gaussian's) on a fixed support. Keys that no query of a head
-// attends to are not projected. A support other than all pairs is saved as bits: buffer `mask`
+// fiak_pruned: softmax attention (or rbf) on a fixed support of pairs. Keys that no query of a head
+// attends to are not projected. A support that lacks pairs is saved as bits: buffer `mask`
 // (mask_of).
 #include "nn/attention/prune.h"
 #include "nn/attention/variant.h"

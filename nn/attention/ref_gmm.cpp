@@ -19,8 +19,7 @@ namespace {
 
 constexpr double kLeastVariance = 1e-12;
 
-// log N(p_h | mean, variance over the heads) of each head, image and token: [H, B, N, D] -> [H, B,
-// N]
+// log N(p_h | mean, variance over the heads): [H, B, N, D] -> [H, B, N]
 Tensor log_density(const Tensor& p) {
   const auto heads = static_cast<double>(p.dim(0)), width = static_cast<double>(p.dim(3));
   const Tensor centred = add_leading(p, scale(mean(p, 0), -1)), squares = square(centred);

@@ -1,5 +1,5 @@
 // For the file of a variant: its class, with a static traits(options), stands in an unnamed
-// namespace; the function that variants.inc declares gives it to the factory.
+// namespace, and the function that variants.inc declares hands it to the factory.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ struct AttentionVariant {
   AttentionTraits (*traits)(const AttentionOptions&);
 };
 
-// more: what the class's constructor takes beside the options.
+// more: further arguments of the class's constructor.
 template <class Variant, class... More>
 AttentionVariant variant(More... more) {
   return {[=](const Builder& self, const AttentionOptions& o) -> std::unique_ptr<Attention> {

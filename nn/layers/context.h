@@ -1,4 +1,4 @@
-// What a forward pass knows beside its input.
+// What a forward pass is given besides its input.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace hg::nn {
 
-// A layer, or a part of one, that takes up what its passes recorded, without a gradient.
+// A layer, or a part of one, that learns from records of its passes, without a gradient.
 class Learner {
  public:
   virtual ~Learner() = default;
@@ -17,10 +17,10 @@ class Learner {
   virtual void learn(const CachedVector<Tensors>&) const {}
 };
 
-// Terms that push attention to few keys, priors or gates (METHODS.md, section 3).
+// Terms that push attention to few keys, priors or gates (nn/METHODS.md, section 3).
 enum class Sparsity { entropy, gini, hoyer, gate_l1, l1_pi };
 
-// What a training pass leaves behind beside its output.
+// What a training pass gives besides its output.
 struct PassRecord {
   bool wants_likelihood = false;
   Tensors likelihood;  // of each layer [1]: mean over images, heads and queries of LSE_j - ln N
@@ -34,8 +34,8 @@ struct PassRecord {
   // Whether the loss has gradients for gates of heads that do not work.
   bool reaches_all_gates() const { return wants_budget || wants_sparsity == Sparsity::gate_l1; }
 
-  // How attention weights are spread: what quadratic attention says of each query [B, H, N], for
-  // reports. Takes the place of a sparsity term.
+  // For reports: how each query's attention weights are spread, [B, H, N] of each layer. While it
+  // is asked for there is no sparsity term.
   QuadraticOptions::Spread probe = QuadraticOptions::Spread::none;
   struct Probed {
     Tensor spread;
@@ -52,8 +52,8 @@ struct PassRecord {
 };
 
 struct Context {
-  RandomStream* random = nullptr;  // of this pass; none: nothing random happens (evaluation)
-  PassRecord* record = nullptr;    // none: nothing is asked for beside the output
+  RandomStream* random = nullptr;  // of this pass; null: nothing is random (evaluation)
+  PassRecord* record = nullptr;    // null: only the output is wanted
 
   Tensor dropout(const Tensor& x, double probability) const {
     return random && probability > 0 ? hg::dropout(x, probability, *random) : x;

@@ -5,7 +5,7 @@
 
 namespace hg::nn {
 
-// x weight^T + bias; without a bias if that is undefined.
+// x weight^T + bias; an undefined bias is left out.
 Tensor affine(const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 class Linear {
@@ -22,7 +22,7 @@ class Linear {
 
  private:
   std::string name_;
-  Tensor weight_, bias_;  // bias undefined without one
+  Tensor weight_, bias_;  // the bias may be undefined
 };
 
 }  // namespace hg::nn

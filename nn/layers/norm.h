@@ -1,4 +1,4 @@
-// Layer norm over the last axis: weight (gamma) and bias (beta) of its width.
+// Layer norm over the last axis, with weight (gamma) and bias (beta).
 #pragma once
 
 #include "nn/layers/parameter.h"

@@ -1,4 +1,4 @@
-// Named parameters of a model, in the order they were made, and how each starts.
+// Named parameters of a model, in the order they were made, and their initial values.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ struct Parameter {
   bool decay;  // weight decay applies
 };
 
-// State that no gradient reaches, but that is part of the model: it is saved and loaded.
+// State of the model that no gradient reaches; it is saved and loaded like a parameter.
 struct Buffer {
   std::string name;
   Tensor value;
@@ -34,13 +34,12 @@ struct Buffer {
 
 class Parameters {
  public:
-  // With hollow, parameters have shapes only: for counting, never for computing. f64 is for
-  // gradient checks.
+  // Hollow parameters have shapes but no values: for counting costs. f64 is for gradient checks.
   explicit Parameters(std::uint64_t seed, bool hollow = false, DType dtype = DType::f32,
                       Device device = Device::cpu)
       : seed_(seed), hollow_(hollow), dtype_(dtype), device_(device) {}
 
-  // The start values depend on seed and name alone. 1-D tensors never decay.
+  // Initial values depend on seed and name alone. 1-D tensors never decay.
   Tensor make(const std::string& name, const Shape& shape, const Init& init, bool decay = true);
   Tensor make_buffer(const std::string& name, const Shape& shape, const Init& init,
                      bool optional = false);
@@ -67,7 +66,7 @@ class Parameters {
   std::vector<Buffer> buffers_;
 };
 
-// Where a layer stands while a model is built: its parameters get `path.` before their names.
+// Makes a layer's parameters: their names begin with the layer's path.
 class Builder {
  public:
   explicit Builder(Parameters& parameters) : parameters_(parameters) {}
