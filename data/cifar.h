@@ -6,7 +6,7 @@
 
 namespace hg {
 
-// CIFAR-10's training part is every data_batch_<number>.bin there is, by number.
+// CIFAR-10's training images are those of all files data_batch_<number>.bin, by number.
 std::unique_ptr<Dataset> open_cifar10(const Path& folder, Split split);
 std::unique_ptr<Dataset> open_cifar100(const Path& folder, Split split);  // the fine labels
 bool holds_cifar10(const Path& folder);

@@ -1,5 +1,5 @@
-// Batches of as many images of each of some classes, for losses that compare images: an order of
-// items in which every run of a batch's size holds P classes with R different images each.
+// Class-balanced batches, for losses that compare images: an order of items in which every batch
+// holds P classes with R different images each.
 #pragma once
 
 #include <span>
@@ -15,19 +15,19 @@ struct ClassBalance {
   std::int64_t batch() const { return classes * images; }
 };
 
-// The largest batch of at most `batch_size`. classes 0: as many as there are with two images or
-// more and as fit twice. Throws unless there are 2 classes, 2 images each, and the data set has
-// enough classes of so many images.
+// The largest batch of at most `batch_size`. classes = 0: all that have two images or more, or as
+// many as fit with two images each. Throws unless that makes 2 classes of 2 images, and the data
+// set has enough classes of that size.
 ClassBalance balance_classes(const Dataset& dataset, std::int64_t batch_size, std::int64_t classes);
 
 void shuffle(std::span<std::int64_t> values, RandomStream& stream);
 
-// Hands out cards, shuffled anew whenever fewer are left than are asked for.
+// Deals cards; shuffles them all again when fewer are left than are asked for.
 class Deck {
  public:
   void add(std::int64_t card) { cards_.push_back(card); }
   std::size_t size() const { return cards_.size(); }
-  void reset();  // what it deals does not depend on what it has dealt
+  void reset();  // forgets what it has dealt
   std::span<const std::int64_t> deal(std::int64_t count, RandomStream& stream);
 
  private:
@@ -38,12 +38,12 @@ class Deck {
 class BalancedOrder {
  public:
   BalancedOrder(const Dataset& dataset, const ClassBalance& balance);
-  // The items of an epoch, batch after batch; they follow from seed and epoch alone.
+  // The items of an epoch, batch after batch. They depend on seed and epoch alone.
   void fill(std::uint64_t seed, std::int64_t epoch, std::span<std::int64_t> order);
 
  private:
   ClassBalance balance_;
-  std::vector<Deck> items_;  // of each class that has enough
+  std::vector<Deck> items_;  // of each class that has enough images
   Deck classes_;             // their indices in items_
 };
 

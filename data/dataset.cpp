@@ -49,7 +49,7 @@ class Cached final : public Dataset {
   }
 
  private:
-  // What was kept once stays and never changes, so it can be read without the lock.
+  // An image that is kept never changes, so it can be read without the lock.
   const Image* find(std::int64_t i) const {
     const std::lock_guard lock(mutex_);
     return kept_[static_cast<std::size_t>(i)].get();

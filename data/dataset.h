@@ -1,5 +1,5 @@
-// What a data set is to the rest of the program: a number of items, each an 8-bit image with a
-// label and perhaps a box. Wrappers (limited, cached) compose.
+// A data set: a number of items, each an 8-bit image with a label and perhaps a box. Wrappers
+// (limited, cached) can be combined.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Image {
   const std::uint8_t* row(int c, int y) const { return const_cast<Image*>(this)->row(c, y); }
 };
 
-// In pixels of the image; x1 and y1 lie one past the last pixel, so one pixel is 1 wide.
+// In pixels; x1 and y1 lie one past the last pixel, so that a single pixel is 1 wide.
 struct Box {
   float x0 = 0, y0 = 0, x1 = 0, y1 = 0;
 
@@ -82,11 +82,11 @@ class Dataset {
 // The first `count` items in the data set's order; all of them if it has no more.
 std::unique_ptr<Dataset> limited(std::unique_ptr<Dataset> base, std::int64_t count);
 
-// Splits the set: `count` of its items, at least 1, are for testing, the others for training.
-// Those are spread evenly, so that every class is among them even if the set is sorted by class.
+// A part of a set of which `count` items (1 to all but one) are for testing, the others for
+// training. Those are spread evenly, so that a set sorted by class has every class among them.
 std::unique_ptr<Dataset> held_out(std::unique_ptr<Dataset> base, std::int64_t count, Split part);
 
-// Keeps images once made, until `budget_bytes` are used; later ones are made anew each time.
+// Keeps images in memory until `budget_bytes` are used; the others are made anew each time.
 std::unique_ptr<Dataset> cached(std::unique_ptr<Dataset> base,
                                 std::size_t budget_bytes = std::size_t{512} << 20);
 

@@ -1,4 +1,4 @@
-// Reading files and folders, with every fault an hg::Error that begins with the path.
+// Reading files and folders. Whatever fails throws hg::Error that begins with the path.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ std::vector<std::string> list_images(const Path& folder);  // .png, .jpg, .jpeg,
 std::vector<std::string> list_files(const Path& folder);
 
 std::vector<std::string_view> split_fields(std::string_view line, char separator);
-// Foreign text for a message: printable, quoted, at most 60 characters.
+// Text from a file, for a message: printable, quoted, at most 60 characters.
 std::string excerpt(std::string_view text);
 
 }  // namespace hg

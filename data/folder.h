@@ -1,4 +1,4 @@
-// Any images sorted into one folder a class.
+// Images of any kind, sorted into one folder a class.
 #pragma once
 
 #include "data/dataset.h"

@@ -16,8 +16,7 @@ bool is_gzip(const Bytes& bytes) {
   return bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
 }
 
-// A gzip file ends with its unpacked size, modulo 2^32 and if it has one member only: a first
-// guess.
+// A gzip file of one member ends with its unpacked size modulo 2^32: a first guess.
 std::uint64_t size_at_end(const Bytes& packed) {
   std::uint64_t size = 0;
   for (std::size_t i = 1; i <= 4 && i <= packed.size(); ++i)

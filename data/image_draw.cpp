@@ -18,13 +18,13 @@ namespace hg {
 namespace {
 
 constexpr std::uint8_t kGreen[3] = {0, 255, 0};
-constexpr int kSidePerPixel = 160;  // a line gets a pixel thicker for each
+constexpr int kSidePerPixel = 160;  // lines get a pixel thicker for each so many of the side
 
 struct PixelRange {
   int first, last;  // both included
 };
 
-// The pixels of 0 .. extent-1 that low .. high touches: one at least.
+// The pixels of 0 .. extent-1 that low .. high touches, at least one.
 PixelRange touched(float low, float high, int extent) {
   const auto within = [&](float v) {
     return static_cast<int>(std::clamp(v, 0.0f, static_cast<float>(extent - 1)));

@@ -48,8 +48,8 @@ const Format* format_of(std::span<const std::uint8_t> file) {
   return nullptr;
 }
 
-// A chunk is its length, a type of four letters, that many bytes and a checksum; stb_image would
-// take memory for whatever length it reads.
+// A chunk is its length, a type of four letters, that many bytes and a checksum. stb_image would
+// allocate any length that a damaged file claims.
 void check_png(std::span<const std::uint8_t> file, std::string_view name) {
   std::size_t at = 8;
   while (at + 12 <= file.size()) {
@@ -62,7 +62,8 @@ void check_png(std::span<const std::uint8_t> file, std::string_view name) {
   }
 }
 
-// Every Huffman table of a JPEG's DHT segment must have at most 256 codes and all must fill it.
+// The Huffman tables of a JPEG's DHT segment must have at most 256 codes each, and fill the
+// segment.
 void check_huffman_tables(std::span<const std::uint8_t> segment, std::string_view name) {
   while (!segment.empty()) {
     std::size_t size = 17;  // class and number, then 16 counts of codes, then the codes
@@ -74,7 +75,7 @@ void check_huffman_tables(std::span<const std::uint8_t> segment, std::string_vie
   }
 }
 
-// stb_image 2.27 writes past its tables when a DHT segment lies, so these are checked beforehand.
+// stb_image 2.27 writes past its tables when a DHT segment is damaged, so it is checked before.
 void check_jpeg(std::span<const std::uint8_t> file, std::string_view name) {
   constexpr std::uint8_t kTables = 0xc4, kEnd = 0xd9, kRestart = 0xd0, kLastRestart = 0xd7;
   std::size_t at = 2;

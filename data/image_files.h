@@ -1,5 +1,5 @@
-// A data set of image files, each decoded when asked for. What knows a folder layout (Tiny
-// ImageNet, a folder by class) makes the list.
+// A data set of image files, each decoded when it is asked for. Those that know a folder layout
+// (tiny_imagenet, folder) make the list.
 #pragma once
 
 #include "data/dataset.h"
@@ -17,8 +17,8 @@ struct ImageItem {
 // The images directly in a folder, by name.
 std::vector<ImageItem> images_in(const Path& folder, std::int64_t label);
 
-// Classes mixed in proportion, each class in its own order: any first n items hold about the same
-// share of every class.
+// Mixes the classes evenly and keeps each in its own order: the first n items, for any n, hold
+// about the same share of every class.
 std::vector<ImageItem> interleaved(std::vector<std::vector<ImageItem>> by_class);
 
 // Images without a box and with more pixels than shrink_to x shrink_to come at that size (0: as

@@ -17,7 +17,7 @@ namespace {
 struct Source {
   DatasetFacts facts;
   const char* own_folder;      // what its archive unpacks to; empty: the same as its name
-  bool (*holds)(const Path&);  // none: it needs no files
+  bool (*holds)(const Path&);  // null: it needs no files
   std::unique_ptr<Dataset> (*open)(const Path&, Split, const DataOptions&);
   const char* how_to_get;
 };

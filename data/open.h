@@ -9,9 +9,9 @@ struct DataOptions {
   std::string name;
   std::string root;  // searched first: itself, <root>/<name> and the set's own folder name in it
   std::int64_t train_limit = 0, test_limit = 0;  // 0: all; else the first so many items
-  // So many training images, spread over the set, are the test split instead of the test images:
-  // settings are to be chosen on them. 0: none. Held out before any limit (of `shapes`, out of the
-  // train_limit images drawn).
+  // So many training images, spread over the set, take the place of the test images, for choosing
+  // settings. 0: none. They are held out before any limit (of `shapes`, from the train_limit images
+  // drawn).
   std::int64_t validation = 0;
   int img_size = 0, in_channels = 0;  // what the model takes; 0: unknown
   // Of `shapes`, which also needs the two above.
@@ -25,7 +25,7 @@ struct DataOptions {
 // share/datasets/<name> of the system, where Debian's packages put theirs.
 std::unique_ptr<Dataset> open_dataset(const DataOptions& options, Split split);
 
-// What the name of a data set alone tells of it; 0: nothing.
+// What is known of a data set by its name alone; 0: it is not.
 struct DatasetFacts {
   std::string_view name;
   std::int64_t channels, size, classes;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kFloor = 1e-3;  // weight of the mean score, so that every patch can be drawn
 
-// Inside (0, 1): a logarithm of it and of that is finite.
+// In the open interval (0, 1), so that ln(u) and ln(-ln(u)) are finite.
 double open_uniform(std::uint32_t bits) { return (bits + 0.5) * 0x1p-32; }
 
 bool all_finite(std::span<const double> values) {
@@ -86,8 +86,7 @@ bool weights_from_scores(std::span<double> s, PatchScoreOptions::Form form) {
   return false;
 }
 
-// The k largest ln w - ln(-ln u), Gumbel keys, are the k smallest -ln(u) / w: of clocks that ring
-// at rate w, the first k.
+// The k largest Gumbel keys ln w - ln(-ln u) are the k smallest waiting times -ln(u) / w.
 void PatchChooser::draw(std::span<const double> weights, std::uint64_t key, std::uint64_t image,
                         std::span<std::int64_t> keep) {
   const std::uint64_t blocks = (weights.size() + 3) / 4;

@@ -1,6 +1,7 @@
-// Which patches of an image are worth keeping (METHODS.md, section 4): a score each, weights from
-// the scores, and k of n drawn by weight or taken by score. Every draw is a function of seed, epoch
-// and image or batch alone, in streams of its own: the order of the data stays what it is without.
+// Which patches of an image are kept (nn/METHODS.md, section 4): each has a score, weights follow
+// from the scores, and k of n are drawn by weight or taken by score. Every draw depends on seed,
+// epoch and image (or batch) alone and has its own stream, so that the order of the data is the
+// same with and without selection.
 #pragma once
 
 #include <functional>
@@ -22,7 +23,7 @@ struct PatchSelection {
   std::int64_t keep = 0;    // k
   bool probabilistic = true;
   Mode mode = Mode::drop;
-  double prob = 1;  // that a batch is filtered, at epoch 0
+  double prob = 1;  // of a batch to be filtered, at epoch 0
   Decay decay = Decay::inverse;
   double decay_rate = 0;
 };
@@ -30,17 +31,17 @@ struct PatchSelection {
 // Throws unless 1 <= k <= n patches of an image.
 void check_selection(const PatchSelection& selection, std::int64_t height, std::int64_t width);
 
-// That a batch of the epoch is filtered: inverse prob / (1 + r e); exp prob e^(-r e); ref_compound
-// the epoch before's / (1 + r e).
+// The probability that a batch of epoch e is filtered. inverse: prob / (1 + r e); exp:
+// prob e^(-r e); ref_compound: that of epoch e - 1, divided by 1 + r e.
 double filter_probability(const PatchSelection& selection, std::int64_t epoch);
 
 // Whether that batch of that epoch is filtered.
 bool filters_batch(const PatchSelection& selection, std::uint64_t seed, std::int64_t epoch,
                    std::int64_t batch);
 
-// Scores to weights, in place. robust: max(s, 0) + 1e-3 mean(s); paper: max(s, 0); ref: scaled to
-// [0, 1] by minimum and maximum. All 1 (and false) where scores are not finite or no weight is
-// positive.
+// Turns scores into weights, in place. robust: max(s, 0) + 1e-3 mean(s); paper: max(s, 0); ref:
+// scaled to [0, 1] by minimum and maximum. Returns false, with all weights 1, if scores are not
+// finite or no weight is positive.
 bool weights_from_scores(std::span<double> scores, PatchScoreOptions::Form form);
 
 // Picks k of n. Its buffers are reused; one thread at a time.
@@ -82,7 +83,7 @@ class PatchSelector {
                   float* out);
 
   const PatchSelection& selection() const { return selection_; }
-  // Told before and after the op that scores, whose time observers of ops see.
+  // Called before (true) and after (false) the op that scores: observers of ops see its time.
   void on_op(std::function<void(bool begins)> told) { on_op_ = std::move(told); }
   // Since the last call: images without a usable score, whose patches were drawn uniformly (or,
   // without drawing, are the first k), and FLOPs of scoring.

@@ -10,7 +10,7 @@
 namespace hg {
 namespace {
 
-constexpr int kBits = 32 - 8 - 2;  // of a weight's fraction: products of 8-bit values stay in 32
+constexpr int kBits = 32 - 8 - 2;  // of a weight's fraction: products with 8-bit values fit 32
 constexpr std::int32_t kHalf = 1 << (kBits - 1);
 
 // Weights are not negative and add up to 1 within their rounding, so sums need no clamping.
@@ -93,7 +93,7 @@ void Resizer::Filter::prepare(int new_in, int new_out) {
   }
 }
 
-// Rows are taken kLanes at a time and turned, so that the arithmetic runs along vectors.
+// Takes kLanes rows at a time and transposes them, so that the arithmetic runs along vectors.
 void Resizer::along_x(const Image& in, Image& out) {
   const std::int64_t rows = std::int64_t{in.channels} * in.height;
   turned_in_.resize(static_cast<std::size_t>(in.width) * kLanes);

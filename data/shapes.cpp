@@ -11,7 +11,7 @@ namespace hg {
 namespace {
 
 constexpr int kMinSide = 8, kMaxSide = 4096, kMaxChannels = 16;
-constexpr std::uint64_t kDrawsPerItem = 1024;  // more than any item takes
+constexpr std::uint64_t kDrawsPerItem = 1024;  // more than any item needs
 constexpr int kGrid = 6;                       // knots of the ground's slow variation, each way
 constexpr int kClutter = 4;
 constexpr std::size_t kCacheBytes = std::size_t{64} << 20;  // a drawing takes 10 to 300 us
@@ -95,7 +95,7 @@ class Shapes final : public Dataset {
   }
 
  private:
-  // Somewhere within the image, the whole of it.
+  // At a random place, wholly within the image.
   Outline place_outline(std::int64_t i, Draws& draws) const {
     const float side = static_cast<float>(options_.img_size);
     const float radius = side * draws.uniform(0.2f, 0.38f), angle = draws.uniform(-0.5f, 0.5f);

@@ -28,15 +28,15 @@ class Fit {
   Image resized_, converted_;
 };
 
-// A random crop out of the image with a black border around it is a shift of the image; it may be
-// mirrored left to right afterwards.
+// A random crop from the image with a black border around it, which is a shift of the image. It may
+// be mirrored left to right afterwards.
 struct Augmentation {
-  int dx = 0, dy = 0;  // what moves to the top left corner: pixel (dx, dy), maybe outside
+  int dx = 0, dy = 0;  // pixel (dx, dy), which may lie outside, moves to the top left corner
   bool mirror = false;
 };
 // Border of a crop: 4 pixels at 32, in proportion at other sizes.
 constexpr int crop_border(int size) { return size / 8; }
-// Item `index`'s own draw of a stream (its key).
+// Draw number `index` of the stream of `key`.
 Augmentation draw_augmentation(std::uint64_t key, std::int64_t index, int size, bool may_mirror);
 void augment(const Image& in, const Augmentation& how, std::uint8_t* out);  // out: [C,H,W]
 
@@ -45,7 +45,7 @@ struct UnitBox {
   float x0 = 0, y0 = 0, x1 = 0, y1 = 0;
   bool valid = false;
 };
-// METHODS.md, section 7: a crop that leaves less of a box takes it out of the box loss.
+// A box of which a crop leaves less takes no part in the box loss (nn/METHODS.md, section 7).
 inline constexpr float kLeastVisible = 0.25f;
 // Where a box of an image of width x height is after Fit to `size` and augmentation.
 UnitBox place_box(const Box& box, int width, int height, int size, const Augmentation& how);
