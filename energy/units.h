@@ -1,4 +1,4 @@
-// Physical units as types: a watt is not a joule, and energy that must add up exactly is integer.
+// Physical units as types: a watt is not a joule. Energy that must add up exactly is an integer.
 #pragma once
 
 #include <compare>

@@ -10,7 +10,7 @@
 namespace hg::energy {
 namespace {
 
-constexpr std::size_t kMostOpen = 16;  // then intervals are joined: a long op is running
+constexpr std::size_t kMostOpen = 16;  // intervals; more are joined, while a long op runs
 constexpr double kGapMisfit = 0.5;     // nobody knows what threads did outside ops
 
 std::int64_t energy_of(const Reading& r, std::size_t d) { return r.domains[d]->energy.value; }
@@ -102,7 +102,7 @@ void Attribution::add(const Activity& a) {
   work.flops_mm += a.flops_mm;
   work.bytes += a.bytes;
   work.thread_ns += (a.end_ns - a.start_ns) * a.width;
-  // What comes too late for its interval goes into the first that is open.
+  // An activity that comes too late for its interval goes into the first open one.
   std::int64_t from = a.start_ns;
   for (std::size_t i = 0; i < open_.size(); ++i) {
     const bool last = i + 1 == open_.size() || a.end_ns <= open_[i].end_ns;
@@ -156,7 +156,7 @@ void Attribution::attribute(Interval& interval) {
   add_gaps(interval);
   work_[kProfiler].thread_ns += std::llround(interval.usage[kProfiler].thread_ns);
   for (std::size_t r = 0; r < rows(); ++r) features_[r] = features(interval.usage[r]);
-  // Wall time is covered once: threads outside ops share it by what is left.
+  // Wall time is counted once: threads outside ops get what ops have left.
   double covered = 0;
   for (std::size_t r = kProfiler; r < rows(); ++r) covered += features_[r][0];
   const double wall_us = static_cast<double>(interval.end_ns - interval.begin_ns) * 1e-3;
@@ -165,7 +165,7 @@ void Attribution::attribute(Interval& interval) {
     if (books_[d].present) book(d, interval);
 }
 
-// Thread time that no op accounts for: the profiler's own, and what the process used beyond both.
+// Thread time outside ops: the profiler's own, and the rest of what the process used.
 void Attribution::add_gaps(Interval& interval) const {
   double ops = 0;
   for (std::size_t r = kFirstOp; r < rows(); ++r) ops += interval.usage[r].thread_ns;

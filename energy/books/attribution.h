@@ -1,6 +1,7 @@
-// Shares the meter's energy among the ops that ran. Between two readings each row gets a part in
-// proportion to its weight: static*t + a*FLOPs + b*bytes + c*t by the calibration; the parts sum to
-// the interval in integer microjoules. Pure bookkeeping: no threads, no clock, no meter.
+// Shares the meter's energy among the ops that ran (energy/README.md). Of the energy between two
+// readings each row gets a part in proportion to its weight, which the calibration gives:
+// static*t + a*FLOPs + b*bytes + c*t. The parts are integer microjoules that sum to the whole. Pure
+// bookkeeping: no threads, no clock, no meter.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +25,11 @@ struct Activity {
   std::uint64_t flops() const { return flops_mm + flops_ew; }
 };
 
-// A reading of the meter, with what the process and the profiler had used up by then.
+// A reading of the meter, with the CPU time used by then.
 struct MeterSample {
   Reading reading;
-  std::int64_t cpu_ns = 0;  // thread time of the process
-  std::int64_t own_ns = 0;  // thread time of the profiler
+  std::int64_t cpu_ns = 0;  // of all threads of the process
+  std::int64_t own_ns = 0;  // of the profiler
 };
 
 // How far a single reading may be off: its unit, and how long ago the counter moved last.
@@ -37,7 +38,7 @@ struct ReadingError {
   double update_period_s = 1e-3;  // and moves about once a millisecond
 };
 
-// What a row has come to. Energies are exact sums of integers; of all else figures are estimates.
+// What a row adds up to. Its energy is an exact sum of integers; the other figures are estimates.
 struct RowEnergy {
   std::int64_t energy_uj = 0;
   double static_uj = 0;
@@ -50,8 +51,9 @@ struct RowWork {
   std::int64_t thread_ns = 0;  // x width
 };
 
-// Non-negative integers that sum to `total`, near their targets: rounded down, then the largest
-// remainders up. `targets` should sum to `total`; what they don't is put on or taken off the first.
+// Non-negative integers that sum to `total`, near their targets: those are rounded down, then the
+// ones with the largest remainders up. If the targets do not sum to `total`, the first part takes
+// the difference.
 class Apportioner {
  public:
   void operator()(std::int64_t total, std::span<const double> targets,
@@ -65,12 +67,12 @@ class Attribution {
  public:
   Attribution(const Calibration& calibration, int workers, ReadingError error = {});
 
-  // Readings and activities come in any order that keeps each list's own; close() settles.
+  // Readings come in their order, and so do activities, but one may be ahead of the other.
   void start(const MeterSample& first);
   void add(const Activity& activity);
   void boundary(const MeterSample& sample);
-  // Attributes every interval that ends at or before `safe_ns`: nothing that began before it is to
-  // come any more.
+  // Attributes every interval that ends at or before `safe_ns`: all activities that began before
+  // that time have been added.
   void close(std::int64_t safe_ns);
 
   std::size_t rows() const { return work_.size(); }
@@ -102,7 +104,7 @@ class Attribution {
   };
   struct Account {
     std::int64_t booked = 0;
-    double carry = 0;  // share so far that is not booked yet, or booked too much
+    double carry = 0;  // share minus what is booked
     double share = 0;  // uJ
     double static_share = 0;
     double squared = 0;    // Sum_k E_k p_k^2
@@ -111,7 +113,7 @@ class Attribution {
     double jitter = 0;     // Sum_k (p_k - p_k+1)^2 Var(reading)
     double low_slack = 0, high_slack = 0;
   };
-  // Uncertainty of the meter itself, which may also shrink again.
+  // Uncertainty of the meter itself; it may shrink again.
   struct Slack {
     double before = 0;  // at the first reading
     double now = 0;     // since then, as the meter says

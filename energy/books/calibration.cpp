@@ -15,7 +15,7 @@ constexpr int kVersion = 1;
 constexpr std::array<const char*, kCoefficients> kNames{"static_w", "pj_per_flop", "pj_per_byte",
                                                         "active_w_per_thread"};
 
-// Reads one object and knows where it stands, for messages.
+// Reads one object; messages name its path in the file.
 class Reader {
  public:
   Reader(const Json& object, const std::string& source, std::string path)
@@ -174,8 +174,8 @@ std::string to_json(const Calibration& c) {
   return out.dump(2) + "\n";
 }
 
-// Nobody measured the user's machine, so these say no more than the order of magnitude, each within
-// a factor of two (95 %). Package: an idle server core's share of a package is some 5 W; a busy
+// Nobody has measured the user's machine, so these are orders of magnitude, each within a factor of
+// two (95 %). Package: an idle server core's share of a package is some 5 W; a busy
 // core takes 2 to 8 W, of which vector arithmetic makes about half: at 50 to 100 GF/s a core that
 // is some 20 pJ/FLOP, of which the arithmetic alone is 5 (Horowitz, ISSCC 2014, 45 nm:
 // multiply 3.7, add 0.9); a byte from a 1 MB cache costs 12 pJ there, one from memory 160 to 320,

@@ -1,6 +1,6 @@
 // The energy profile of a machine: what a second, a FLOP, a byte and a busy thread cost it. The
-// attribution weighs ops by it, the meter gives the total. A small versioned JSON file holds it, so
-// that a machine without meter can use the one of a machine like it.
+// attribution weighs ops by it; the meter gives the total. It is kept in a small JSON file with a
+// version, so that a machine without a meter can use the profile of a similar one.
 #pragma once
 
 #include <array>
@@ -53,7 +53,7 @@ struct Calibration {
   DomainModel domain(std::size_t d) const;
 };
 
-// Throws Error with one line: source, key, what was found and what was expected.
+// Throws Error in one line: source, key, what was expected and what was found.
 Calibration parse_calibration(std::string_view text, const std::string& source);
 std::string to_json(const Calibration& calibration);
 

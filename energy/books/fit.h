@@ -1,5 +1,5 @@
-// Fits an energy profile's coefficients to microbenchmarks: energy = coefficients . features, none
-// of them negative.
+// Fits the coefficients of an energy profile to microbenchmarks: energy = coefficients . features,
+// with no coefficient below 0.
 #pragma once
 
 #include <span>
@@ -16,9 +16,9 @@ struct BenchPoint {
   double energy_uj = 0;
 };
 
-// Least squares of the relative error (each benchmark has its own deviation from the model, in
-// proportion to its energy), the best of all subsets of coefficients that stay positive. Throws if
-// the points cannot tell the coefficients apart or don't follow the model at all.
+// Least squares of the relative error, as a benchmark deviates from the model in proportion to its
+// energy. Takes the best of all subsets of coefficients that come out positive. Throws if the
+// points cannot tell the coefficients apart or don't follow the model at all.
 DomainModel fit(std::span<const BenchPoint> points, const std::string& what);
 
 }  // namespace hg::energy

@@ -1,6 +1,6 @@
-// Names of a profile's rows: phase, layer and op. A leaf scope (a linear, a norm) is one row; any
-// other op is a row by its own name, a fused one a row for each of its parts; a gradient goes by
-// the name of its forward op.
+// The rows of the books, by phase, layer and op. A leaf scope (a linear layer, a norm) is one row.
+// Any other op is a row by its own name, or a row for each of its parts if it is fused. A gradient
+// has the name of its forward op.
 #pragma once
 
 #include <deque>
@@ -23,7 +23,8 @@ struct RowLabel {
 // The op column of a call; `part` is "" for the whole op.
 std::string_view row_op(const ScopePath& scope, std::string_view op, std::string_view part);
 
-// Rows by label, in order of first appearance, after the two that are no op's. Any thread may ask.
+// Rows by label, in order of first appearance, after `unattributed` and `profiler`. Any thread may
+// ask.
 class RowTable {
  public:
   RowTable();

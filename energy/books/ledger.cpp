@@ -24,7 +24,7 @@ void set_interval(LedgerRow& row, const Spread& s) {
   row.high_uj = std::llround(e + half + s.high_slack);
 }
 
-// The total is what the meter says: uncertain by its bounds and by the first and last reading.
+// The total is what the meter counted; its bounds and the first and last reading make it uncertain.
 void set_total(Ledger& ledger, const Attribution& a) {
   double low = 0, high = 0, variance = 0;
   for (std::size_t d = 0; d < kDomains; ++d) {

@@ -1,5 +1,5 @@
-// The books of a run: a row per phase, layer and op, two more for what is no op's (`unattributed`)
-// and for the profiler itself. The rows sum to the meter's total exactly, in every domain.
+// The books of a run: a row per phase, layer and op, one for what no op used (`unattributed`) and
+// one for the profiler itself. In every domain the rows sum exactly to the meter's total.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace hg::energy {
 struct LedgerRow {
   RowLabel label;
   std::uint64_t calls = 0;
-  double seconds = 0;  // thread time over worker threads
+  double seconds = 0;  // thread time divided by worker threads
   std::uint64_t flops = 0, flops_mm = 0, bytes = 0;
   std::int64_t energy_uj = 0, static_uj = 0;
   Kind kind = Kind::unavailable;
@@ -47,16 +47,16 @@ Ledger make_ledger(const Attribution& attribution, const RowTable& rows,
 // Throws unless the rows sum to the total, in each domain and over all.
 void check(const Ledger& ledger);
 
-// ledger.csv, its columns as fixed for users' scripts.
+// ledger.csv. Users' scripts rely on its columns.
 std::string ledger_csv(const std::vector<LedgerRow>& rows);
-// Throws Error, naming source and line, if it is no such file.
+// Throws Error, naming source and line, if the text is not such a file.
 std::vector<LedgerRow> parse_ledger_csv(std::string_view text, const std::string& source);
 
 // Adds the rows of another ledger (an earlier part of the run) label by label.
 void add_rows(std::vector<LedgerRow>& to, const std::vector<LedgerRow>& from);
 
-// Adds an earlier part of the run to the books of a later one. Domains that only one of them knows
-// are kept; the kind is the worse of the two, and the source says where they differ.
+// Adds an earlier part of the run to the books of a later one. Domains that only one of them has
+// are kept. The kind is the weaker of the two; if they differ, the source says so.
 void add_earlier(Ledger& later, const Ledger& earlier);
 
 }  // namespace hg::energy

@@ -20,7 +20,7 @@ std::uint64_t next_id() {
   return ++last;
 }
 
-// A thread's log of the profiler it last met.
+// A thread's log, of the last profiler that it worked under.
 struct Holder {
   std::uint64_t owner = 0;
   std::shared_ptr<ThreadLog> log;
@@ -99,7 +99,7 @@ void Profiler::op_end(const OpCall& call) {
   mine.running_since.store(0, std::memory_order_release);
 }
 
-// Launches come from one thread at a time; the device's ring has them as its producers.
+// Launches come from one thread at a time, which is then the producer of the device's ring.
 void Profiler::launch_begins() {
   const std::lock_guard lock(device_mutex_);
   if (!timer_) {
@@ -127,7 +127,7 @@ void Profiler::settle_device() {
   if (timer_) note_launched(true);
 }
 
-// What is not done began no earlier than it was launched.
+// A call that is not done cannot have begun before it was launched.
 void Profiler::note_launched(bool wait) {
   cuda::SpanTimer::Span span;
   while (!launched_.empty() && timer_->next(span, wait)) {
@@ -174,7 +174,7 @@ void Profiler::push(ThreadLog& log, const Activity& activity) {
   log.head.store(head + 1, std::memory_order_release);
 }
 
-// Found where its hash says or shortly after. Where all those are taken, one is forgotten.
+// Looks at the place that the hash gives and those after it. If all are taken, the last is reused.
 Profiler::Site& Profiler::site_of(ThreadLog& log, const OpCall& call, const CostParts& parts) {
   constexpr std::size_t kProbes = 16;
   const char* const name = call.op.name().data();

@@ -1,6 +1,6 @@
-// Sees every op call through run() and notes when it ran, on how many threads and what it cost.
-// Each thread writes into a ring of its own, without locks; one reader at a time empties them.
-// Calls on a GPU are in a ring of theirs, with the times at which the device ran them.
+// Observes every op call and notes when it ran, on how many threads and what it cost. Each thread
+// writes to its own ring, without locks; one reader at a time empties them. Calls on a GPU have a
+// ring of their own, with the times at which the device ran them.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ class ThreadLog;
 class Profiler final : public Observer {
  public:
   // on_full is called on a thread whose ring is full; it has to drain(). A call on a GPU counts as
-  // work of so many threads.
+  // work of device_width threads.
   Profiler(RowTable& rows, const PartTimes& times, std::function<void()> on_full,
            int device_width = 1);
   ~Profiler() override;
@@ -31,24 +31,24 @@ class Profiler final : public Observer {
   void op_begin(const OpCall& call) override;
   void op_end(const OpCall& call) override;
 
-  // Work that is no op (loading data): a row of its own, zero cost. The label's row is looked up
-  // once, by row().
+  // Work outside ops, such as loading data, has a row of its own and no cost. row() looks it up,
+  // once.
   RowId row(Phase phase, std::string_view layer, std::string_view op);
   void note(RowId row, std::int64_t start_ns, std::int64_t end_ns);
 
-  // visit(thread, activity) for every finished call, each thread's in order. Returns the start of
-  // the earliest call that was still running before: all that began earlier has been visited. One
-  // caller at a time.
+  // Calls visit(thread, activity) for every finished call, in order for each thread. Returns the
+  // start of the earliest call that was still running: all that began before it have been visited.
+  // One caller at a time.
   template <class Visit>
   std::int64_t drain(Visit&& visit);
 
-  // Waits until the GPU has run what was launched, and notes it. While no op runs.
+  // Waits until the GPU has run what was launched, and notes it. To be called while no op runs.
   void settle_device();
 
   std::uint64_t calls() const;  // noted so far
 
  private:
-  // Where the calls of one op in one place are booked; rows are looked up once a thread.
+  // The rows of one op in one scope; each thread looks them up once.
   struct Site {
     const ScopePath* scope = nullptr;
     const char* op = nullptr;
@@ -58,7 +58,7 @@ class Profiler final : public Observer {
   };
   friend class ThreadLog;
 
-  // A call on a GPU, launched and not known yet to be done.
+  // A call on a GPU that was launched and may still be running.
   struct Launched {
     Site site;
     CostParts parts;
@@ -77,7 +77,7 @@ class Profiler final : public Observer {
   RowTable& rows_;
   const PartTimes times_;
   const std::function<void()> on_full_;
-  const std::uint64_t id_;  // never reused, so a thread knows whether its log is of this profiler
+  const std::uint64_t id_;  // never reused: tells a thread whether its log is this profiler's
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<ThreadLog>> logs_;
 
@@ -89,7 +89,7 @@ class Profiler final : public Observer {
   std::int64_t launch_ns_ = 0;
 };
 
-// One producer (the thread), one consumer (who drains).
+// One producer, the thread, and one consumer, which drains.
 class ThreadLog {
  public:
   static constexpr std::size_t kCapacity = std::size_t{1} << 15, kSites = 1 << 12;
@@ -115,7 +115,7 @@ std::int64_t Profiler::drain(Visit&& visit) {
       const std::lock_guard lock(mutex_);
       log = logs_[thread];
     }
-    // Before the ring: what is not running now and began earlier is in the ring.
+    // Read before the ring: a call that began earlier and is not running now is in the ring.
     const std::int64_t since = log->running_since.load(std::memory_order_acquire);
     if (since != 0) earliest = std::min(earliest, since);
     const std::uint64_t head = log->head.load(std::memory_order_acquire);

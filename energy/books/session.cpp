@@ -38,7 +38,7 @@ ReadingError default_error(const Meter& meter) {
   return meter.kind() == Kind::measured ? ReadingError{} : ReadingError{1, 0};
 }
 
-// Notes calls of an op that does nothing, with a profiler of its own.
+// Measured with an op that does nothing and a profiler of its own.
 double measure_ns_per_call(const PartTimes& times) {
   constexpr int kCalls = 2000;
   static_assert(kCalls < ThreadLog::kCapacity);
@@ -87,7 +87,7 @@ Session::Session(Meter& meter, SessionOptions options)
 Session::~Session() {
   try {
     stop();
-  } catch (...) {  // whoever wants to know calls stop()
+  } catch (...) {  // stop() would have told
   }
 }
 
@@ -117,7 +117,7 @@ void Session::sample_until_stopped() {
   }
 }
 
-// What the profiler has used up: the sampling thread, cuts, and the hooks on every call.
+// CPU time of the profiler: of the sampling thread, of cuts, and of the hooks on every call.
 std::int64_t Session::own_ns() const {
   return sampler_ns_ + cut_ns_ +
          static_cast<std::int64_t>(ns_per_call_ * static_cast<double>(profiler_.calls()));
@@ -132,14 +132,14 @@ MeterSample Session::read() {
   return sample;
 }
 
-// A counter that has not moved says nothing yet: the interval goes on until it does.
+// If the counter has not moved, the interval goes on until it does.
 void Session::tick() {
   const MeterSample sample = read();
   if (moved(sample.reading, last_)) mark(sample);
   attribution_.close(drain());
 }
 
-// An op that threw never ended; nothing runs, so all can be closed.
+// No op runs, so all intervals can be closed, even if an op threw and so has no end.
 void Session::close_books() {
   rethrow_failure();
   if (stopping_) return;

@@ -1,6 +1,5 @@
-// Profiles what runs while it is alive: an observer notes op calls, a thread reads the meter at its
-// own pace, the attribution shares the energy out as intervals close. Memory is bounded, however
-// long the run.
+// Profiles what runs while it is alive: an observer notes op calls, a thread reads the meter, and
+// the attribution shares the energy out interval by interval. Memory does not grow with the run.
 #pragma once
 
 #include <condition_variable>
@@ -26,9 +25,9 @@ struct SessionOptions {
   Calibration calibration = default_calibration();
   int workers = 0;  // threads that rows' seconds are divided by; 0: cpu::threads()
   Seconds period{0.02};
-  std::optional<ReadingError> reading_error;  // none: RAPL's for a measuring meter, else nothing
+  std::optional<ReadingError> reading_error;  // none: RAPL's if the meter measures, else no error
   // Called with the books about every save_period, on the sampling thread. What it throws ends the
-  // session: cut() and stop() throw it on.
+  // session; cut() and stop() then throw it again.
   std::function<void(const Ledger&)> save;
   Seconds save_period{0.5};
   ActivitySink* sink = nullptr;
@@ -48,8 +47,8 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Between two steps, while no op runs: reads the meter and closes the books at this moment, so
-  // that a step, an epoch or a run begins and ends with an exact account.
+  // To be called between steps, while no op runs: reads the meter and closes the books at this
+  // moment, so that a step, an epoch or a run begins and ends with an exact account.
   EnergyTotal cut();
   EnergyTotal total() const;  // as of the last reading
   // Mean power over about the last second.
@@ -58,12 +57,13 @@ class Session {
   // Ends with a reading, checks that the books close and returns them. Later calls return the same.
   Ledger stop();
 
-  // Without observer and readings in between, as if there were no session; the energy of that time
-  // is nobody's. While no op runs; observers installed after this one have to be gone.
+  // Between these two there is no observer and no reading, as if there were no session; the energy
+  // of that time is unattributed. To be called while no op runs, and after observers that were
+  // installed later are gone.
   void pause();
   void resume();
 
-  // For work that is no op, from any thread.
+  // For noting work outside ops, from any thread.
   Profiler& profiler() { return profiler_; }
   const Calibration& calibration() const { return options_.calibration; }
 

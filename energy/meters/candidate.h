@@ -18,7 +18,7 @@ struct Candidate {
   std::string enable;  // a command; empty where there is nothing to do or none would help
 };
 
-// With a meter the verdict is `used`, until whoever chooses has seen it move.
+// If there is a meter, the verdict is `used`; the chooser may still reject it if it does not move.
 struct Opened {
   Candidate candidate;
   std::unique_ptr<Meter> meter;

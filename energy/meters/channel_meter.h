@@ -10,7 +10,7 @@
 
 namespace hg::energy {
 
-// What reads a channel at a time; it never allocates, never throws.
+// Read a channel at the time given. They must not allocate or throw.
 using ReadCounter = std::function<RawRead(std::int64_t now_ns)>;
 using ReadPower = std::function<PowerSample(std::int64_t now_ns)>;
 

@@ -1,5 +1,5 @@
 // Chooses the meter of this machine: tries every source in order of preference, trusts one only
-// after it moved, and says of each what became of it and why.
+// after it has moved, and tells for each what became of it and why.
 #pragma once
 
 #include <vector>
@@ -13,10 +13,10 @@ namespace hg::energy {
 struct MeterSetup {
   std::string sys = "/sys";
   std::string powercap_root = "/sys/class/powercap";
-  bool powercap_first = false;  // it was named, so it comes before perf
+  bool powercap_first = false;  // the user named its root, so it comes before perf
   std::string nvml_library = "libnvidia-ml.so.1";
   PerfSystem* perf = &kernel_perf();
-  Seconds probe{1};  // of work, at most, to see a meter move
+  Seconds probe{1};  // the longest work to see a meter move
 
   static MeterSetup from_environment();
 };

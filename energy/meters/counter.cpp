@@ -90,8 +90,8 @@ void Counter::accept(const RawRead& read) {
   }
 }
 
-// A value that stays as it is proves nothing, as long as the way back to the last good one could
-// be told from a wrap.
+// A value that does not change proves nothing. It is accepted once a return to the last good value
+// could no longer be told from a wrap.
 void Counter::wait_for_suspect(const RawRead& read) {
   suspect_->read_ns = std::max(suspect_->read_ns, read.time_ns);
   const double tellable = static_cast<double>(round_.whole_uj) / 4;
@@ -111,7 +111,7 @@ void Counter::take(const Step& step, const RawRead& read) {
   suspect_.reset();
 }
 
-// None where the way from one value to the other is longer than what could have been drawn.
+// None if more lies between the two values than could have been drawn.
 std::optional<Counter::Step> Counter::step(const Point& from, const RawRead& to) const {
   const bool wraps = to.value_uj < from.value_uj;
   if (wraps && round_.whole_uj == 0) return std::nullopt;
@@ -122,7 +122,7 @@ std::optional<Counter::Step> Counter::step(const Point& from, const RawRead& to)
   const auto least = static_cast<std::int64_t>(way);
   Step step{least, least, least};
   if (round_.whole_uj == 0) return step;
-  // Whole rounds can hide only between two reads that followed each other.
+  // Whole rounds can hide only in the time between two reads.
   const std::int64_t unseen_ns = to.time_ns - from.read_ns;
   const double round_uj =
       static_cast<double>(round_.whole_uj) + static_cast<double>(round_.part_nj) * 1e-3;
@@ -135,7 +135,7 @@ std::optional<Counter::Step> Counter::step(const Point& from, const RawRead& to)
   return step;
 }
 
-// Of the whole rounds that an unseen time may hold, those nearest to the mean power so far.
+// How many whole rounds fit the unseen time best, by the mean power so far.
 std::int64_t Counter::likely_rounds(const Step& least, double round_uj, std::int64_t most,
                                     std::int64_t unseen_ns) const {
   const std::int64_t seen_ns = last_->read_ns - opened_ns_;

@@ -1,6 +1,6 @@
 // Turns raw reads of one energy counter into energy since the first good read. Counters wrap, are
-// reset, fail to be read, return garbage, vanish and come back; nothing here reads anything, so
-// all of that is tested with numbers alone.
+// reset, fail to be read, return garbage, vanish and come back. The reading itself is done
+// elsewhere, so that all of this can be tested with numbers alone.
 #pragma once
 
 #include <optional>
@@ -25,19 +25,19 @@ struct CounterSpec {
   Seconds slack;                 // how late the counter may show what was drawn
 };
 
-// How far a counter goes round. The kernel makes microjoules of 32-bit ticks of q nanojoules:
-// largest = floor((2^32 - 1) * q / 1000), and a full round is 2^32 * q, one tick more. Any other
-// range is taken to go round after `largest`. Zero for an unknown range.
+// The energy of a full round, from one wrap to the next. The kernel turns 32-bit ticks of q
+// nanojoules into microjoules: largest = floor((2^32 - 1) * q / 1000), and a full round is 2^32 *
+// q, one tick more. A range of any other form is taken to wrap after `largest`. 0: unknown.
 struct Round {
   std::uint64_t whole_uj = 0, part_nj = 0;
 };
 Round round_of(std::uint64_t largest_uj);
 
-// Energy moves forward only by what could have been drawn since the counter last moved:
-// max_power * (time + slack), the slack spent once and earned back. A value further away is kept
-// as a suspect, and the next ones decide by the shorter way: when they go on from the last good
-// value the suspect was garbage and nothing is lost; when they go on from the suspect, the counter
-// was set to another value, and what was drawn meanwhile is between nothing and the most possible.
+// Energy moves forward at most by what could have been drawn since the counter last moved:
+// max_power * (time + slack); slack that is used up comes back with time. A value further away is
+// kept as a suspect, and the next reads decide, by the shorter way. If they continue from the last
+// good value, the suspect was garbage and nothing is lost. If they continue from the suspect, the
+// counter was reset, and what was drawn meanwhile is between nothing and the most possible.
 class Counter {
  public:
   Counter(CounterSpec spec, FaultLog& faults);
@@ -75,7 +75,7 @@ class Counter {
   std::int64_t opened_ns_ = 0;
   std::optional<Point> last_, suspect_;
   std::uint64_t suspect_fault_ = 0;
-  std::uint64_t carried_nj_ = 0;  // parts of microjoules of the rounds so far
+  std::uint64_t carried_nj_ = 0;  // of the rounds so far, below a microjoule
   Counted total_{};
 };
 

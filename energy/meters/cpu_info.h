@@ -1,4 +1,4 @@
-// What the CPU says of itself, and how much of it is ours.
+// What the CPU tells about itself, and how much of it this process may use.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ struct CpuInfo {
   std::string brand;   // "AMD EPYC 7763 64-Core Processor"
   int family = 0, model = 0;
   bool virtual_machine = false;
-  int threads = 1;   // of the whole machine, as far as it is seen
+  int threads = 1;   // of the whole machine, as far as it is visible
   int allowed = 1;   // of those, the ones this process may run on
   int packages = 1;  // sockets
 

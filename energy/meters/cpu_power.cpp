@@ -28,7 +28,7 @@ const Row kRows[] = {
 
 // How far from its TDP a socket at full load may be. Servers hold to it; desktops exceed it as long
 // as they stay cool (Intel's maximum turbo power is up to twice the base power, AMD's socket limit
-// 1.35 times the TDP). Work that waits for memory draws less than the TDP stands for.
+// 1.35 times the TDP). Work that waits for memory draws less.
 constexpr double kFullLow = 0.5, kServerFullHigh = 1.2, kClientFullHigh = 2.0;
 // The part of full power that is drawn at idle. Servers in SPECpower_ssj2008 idle at about a sixth
 // to a third of their full power; deep sleep states go below, virtual machines' hosts never sleep.
@@ -47,7 +47,7 @@ std::vector<const Row*> rows_of(const CpuInfo& cpu) {
   return rows;
 }
 
-// A machine of its own: the row whose socket has about as many threads. A virtual machine doesn't
+// On a physical machine the row whose socket has about as many threads. A virtual machine doesn't
 // see the socket; clouds buy the largest ones.
 const Row* choose(const std::vector<const Row*>& rows, const CpuInfo& cpu) {
   const int per_socket = std::max(1, cpu.threads / cpu.packages);
@@ -58,8 +58,8 @@ const Row* choose(const std::vector<const Row*>& rows, const CpuInfo& cpu) {
                            [&](const Row* a, const Row* b) { return distance(a) < distance(b); });
 }
 
-// Watts of each thread when all are busy. A virtual machine has its threads' share of the socket,
-// a machine of its own has all of it, however many of its threads are switched on.
+// Watts of each thread when all are busy. A virtual machine has its threads' share of the socket, a
+// physical one has all of it, however many of its threads are switched on.
 double watts_per_thread(const Row& row, const CpuInfo& cpu) {
   return cpu.virtual_machine ? static_cast<double>(row.tdp_w) / row.threads
                              : static_cast<double>(row.tdp_w) * cpu.packages / cpu.threads;
@@ -72,7 +72,7 @@ CpuPower from_watts(double low, double likely, double high, Class of, int thread
           linear(high * peak * threads, kIdleHigh, threads), ""};
 }
 
-// The middle of the table, and all of it as the bounds.
+// The median of the table; its extremes are the bounds.
 CpuPower generic(const CpuInfo& cpu) {
   std::vector<double> watts;
   for (const Row& row : kRows) watts.push_back(static_cast<double>(row.tdp_w) / row.threads);

@@ -21,7 +21,7 @@ class FaultLog {
   Zone add_zone(std::string name);
   // The number of the fault, for relabel().
   std::uint64_t add(FaultKind kind, std::int64_t time_ns, Zone zone);
-  // What looked like one kind turned out to be another.
+  // For a fault that turned out to be of another kind.
   void relabel(std::uint64_t fault, FaultKind from, FaultKind to);
 
   std::uint64_t count() const { return count_; }

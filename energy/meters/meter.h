@@ -1,5 +1,5 @@
-// A source of energy readings. Every meter, real or modelled, counts up from zero at its opening,
-// so what happened between two readings is a subtraction.
+// A source of energy readings. Every meter, real or modelled, counts up from zero when it is
+// opened, so the energy between two readings is their difference.
 #pragma once
 
 #include <array>
@@ -21,9 +21,9 @@ enum class Domain : std::uint8_t { package, dram, gpu };
 inline constexpr std::size_t kDomains = 3;
 std::string_view to_string(Domain domain);
 
-// Energy since the meter was opened, with the bounds it is known to lie in: equal to `energy`
-// while no fault has made it uncertain. `energy` and `low` never decrease; `high` grows while reads
-// fail and comes down again when a good one shows what happened meanwhile.
+// Energy since the meter was opened, and its bounds, which are equal to it as long as no fault has
+// made it uncertain. `energy` and `low` never decrease; `high` grows while reads fail and comes
+// down again when a good read shows what happened meanwhile.
 struct Counted {
   MicroJoules energy, low, high;
 };
@@ -52,7 +52,7 @@ class Meter {
   virtual std::string_view name() const = 0;  // "rapl-powercap"
   virtual Kind kind() const = 0;              // of its least trustworthy domain
   virtual Kind kind_of(Domain) const { return kind(); }
-  virtual std::string source() const = 0;    // what a report says of it: zones, profile, table row
+  virtual std::string source() const = 0;    // for reports: its zones, or the row of a table
   virtual Reading read() = 0;                // never decreases; a failed read repeats the last
   virtual std::uint64_t faults() const = 0;  // counted so far
   virtual std::vector<Fault> fault_list() const { return {}; }  // the first ones; may be cut short

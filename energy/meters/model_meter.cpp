@@ -16,7 +16,7 @@ namespace {
 
 // A module of 8 GB draws about 3 W, the rule of thumb of memory makers; idle DDR5 draws less than
 // a third of that per GB, small DDR4 modules under load more than twice. Only memory in use counts:
-// that of the whole machine would swamp the CPU of a small job, which never asked for it.
+// that of the whole machine would outweigh the CPU of a small job that never asked for it.
 constexpr double kWattsPerGbLow = 0.1, kWattsPerGb = 0.375, kWattsPerGbHigh = 1.0;
 
 double seconds(const timeval& t) {

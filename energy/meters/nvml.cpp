@@ -14,7 +14,7 @@ constexpr Seconds kSlack{0.2};
 // What the documentation says of the sensor of the older boards, which have no counter.
 constexpr double kSensorError = 0.05;
 
-// Result codes of nvml.h that are told apart.
+// The result codes of nvml.h that matter here.
 constexpr int kSuccess = 0, kNotSupported = 3, kNoPermission = 4, kDriverNotLoaded = 9,
               kVersionMismatch = 18;
 
@@ -23,7 +23,7 @@ using Device = void*;
 // The functions in use. The library stays loaded: it may have threads of its own.
 class Nvml {
  public:
-  // The name of what is missing; empty: all found.
+  // What is missing; empty: nothing.
   std::string load(const std::string& library) {
     void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
@@ -76,7 +76,7 @@ class Nvml {
   int (*power_mw)(Device, unsigned*) = nullptr;
   const char* (*error_string)(int) = nullptr;
   bool started = false;
-  int session = 0;  // handles hold for the session that gave them
+  int session = 0;  // handles are valid in the session that gave them
   std::int64_t restarted_ns = 0;
 };
 
@@ -131,7 +131,7 @@ Opened not_initialised(const Nvml& nvml, int code) {
   return refused(kNvml, Verdict::rejected, reason);
 }
 
-// Adds what the device offers, and says what that is; false: nothing.
+// Adds what the device offers and notes what that is. False: it offers nothing.
 bool add_device(ChannelMeter& meter, const std::shared_ptr<Nvml>& nvml, unsigned index,
                 std::string& note) {
   const std::string zone = fmt::format("gpu {}", index);

@@ -1,6 +1,6 @@
-// NVIDIA GPUs by NVML, the driver's library, loaded when the program runs: a machine without it
-// only lacks the GPU's figures. Devices that count energy are read as counters, the others by
-// integrating their power.
+// NVIDIA GPUs by NVML, the driver's library. It is loaded at run time; without it only the GPU's
+// figures are missing. Devices that count energy are read as counters; of the others the power is
+// integrated.
 #pragma once
 
 #include "energy/meters/candidate.h"

@@ -1,6 +1,6 @@
 // Energy from samples of power, for devices that count no energy. Between two samples the power is
-// taken to go straight from one to the other, and known to stay between them give or take the
-// sensor's error; across failed reads anything up to the device's maximum was possible.
+// interpolated, and bounded by the two and the sensor's error. While reads fail, anything up to the
+// device's maximum is possible.
 #pragma once
 
 #include <optional>

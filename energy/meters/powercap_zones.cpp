@@ -66,10 +66,10 @@ std::optional<PackageName> parse_package(std::string_view name) {
   return PackageName{std::string(package), std::string(die)};
 }
 
-// A zone that counts, and what it belongs to.
+// A zone that is counted, and the package it belongs to.
 struct Part {
   ZoneId id;
-  PackageName of;  // package "#0:1" for dram outside a package: known by its index alone
+  PackageName of;  // dram outside a package has its index, "#0:1", in place of the package
   PowercapZone zone;
 };
 
@@ -128,7 +128,7 @@ class Finder {
     parts_.push_back({id, std::move(of), std::move(zone)});
   }
 
-  // One control type speaks for each package: the first that can be read, MSR before MMIO.
+  // Each package is counted by one control type: the first that can be read, MSR before MMIO.
   void count_once(const std::vector<Part*>& parts) {
     const auto readable = [&](const std::string& type) {
       return std::none_of(parts.begin(), parts.end(),
@@ -157,8 +157,8 @@ class Finder {
     return true;
   }
 
-  // AMD counts a package once, and some kernels show that counter for each die. One counter read
-  // between two reads of the other has a value between theirs only if they are the same.
+  // AMD counts a package once, and some kernels show that counter for each die. Two are the same if
+  // one, read between two reads of the other, has a value between theirs.
   static bool mirrors(const PowercapZone& a, const PowercapZone& b) {
     constexpr int kTries = 5;
     for (int i = 0; i < kTries; ++i) {

@@ -1,6 +1,6 @@
-// Which zones of a powercap tree make up the machine. Found by name, never by number: packages are
-// summed, dram is a domain of its own, core and uncore are inside their package, psys (the whole
-// platform) is never added, and a package that shows up twice is counted once.
+// Which zones of a powercap tree make up the machine. They are found by name, never by number.
+// Packages are summed; dram is a domain of its own; core and uncore are inside their package; psys
+// (the whole platform) is never added; a package that shows up twice is counted once.
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
 // What RAPL's zones can draw at most, and how late their counters are: bounds that tell energy from
-// garbage. Twice the largest socket's TDP sold (500 W); dram: 24 modules of 20 W. Counters move
-// about every millisecond; a reader may be held up between taking the time and the value.
+// garbage. Package: twice the TDP of the largest socket sold (500 W); dram: 24 modules of 20 W.
+// Counters move about every millisecond; a reader may be delayed between taking the time and the
+// value.
 #pragma once
 
 #include "energy/meters/meter.h"

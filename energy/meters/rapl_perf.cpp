@@ -34,7 +34,7 @@ class KernelPerf final : public PerfSystem {
   void close(int fd) override { ::close(fd); }
 };
 
-// One event on one CPU; raw counts are in the event's scale.
+// One event on one CPU; counts are in the event's own unit.
 class PerfCounter {
  public:
   PerfCounter(PerfSystem& perf, int fd, double uj_per_count)

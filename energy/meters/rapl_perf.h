@@ -1,4 +1,4 @@
-// RAPL counters by perf events: 64 bits that the kernel keeps from wrapping, so preferred where the
+// RAPL counters by perf events. They have 64 bits and never wrap, so they are preferred where the
 // system allows it.
 #pragma once
 

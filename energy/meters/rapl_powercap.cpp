@@ -15,9 +15,8 @@
 namespace hg::energy {
 namespace {
 
-// The file of one counter. A driver that was reloaded leaves an open file behind that fails or
-// never changes again, so it is opened anew when it has not moved for a while; RAPL's counters move
-// every millisecond.
+// The file of one counter. When the driver is reloaded, an open file fails or never changes again,
+// so a counter that has not moved for a while is opened anew; RAPL's move every millisecond.
 class CounterFile {
  public:
   explicit CounterFile(const PowercapZone& zone)
@@ -72,8 +71,7 @@ std::string left_out_note(const PowercapTree& tree) {
   return fmt::format("; not counted: {}", fmt::join(tree.left_out, ", "));
 }
 
-// What keeps the zone from being read; empty: nothing. A counter that is just being written gets a
-// second look.
+// Why the zone cannot be read; empty: it can. A counter that is just being written is read again.
 std::string fault_of(const PowercapZone& zone) {
   if (zone.error != 0) return std::strerror(zone.error);
   for (int tries = 0; tries < 3; ++tries) {
@@ -130,7 +128,7 @@ Opened open_powercap(std::string root) {
     const PowercapZone zone = tree.counted[i++];
     const std::string fault = fault_of(zone);
     if (fault.empty()) continue;
-    // The rest of its domain would be part of a sum, which is no sum.
+    // Without this zone the sum of its domain would be incomplete.
     std::erase_if(tree.counted, [&](const PowercapZone& z) { return z.domain == zone.domain; });
     if (zone.domain == Domain::package || tree.counted.empty())
       return unreadable(zone, fault, root);

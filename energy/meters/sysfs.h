@@ -25,7 +25,7 @@ class OpenFile {
   int fd_ = -1;
 };
 
-// Text without what surrounds it: blanks, line ends.
+// Text without blanks and line ends around it.
 std::string_view trimmed(std::string_view text);
 // Decimal digits and nothing else.
 std::optional<std::uint64_t> parse_unsigned(std::string_view text);

@@ -1,4 +1,4 @@
-// Work repeated until the meter has seen enough of it.
+// Measures work by repeating it until the meter has seen enough.
 #pragma once
 
 #include <functional>
@@ -15,12 +15,12 @@ struct Window {
   double total_uj() const { return uj[0] + uj[1] + uj[2]; }
 };
 
-// Runs body(calls) at least `seconds` long, and on, up to ten times that, until the meter has
+// Runs body(calls) for at least `seconds`, and longer (up to ten times that) until the meter has
 // counted a thousand of RAPL's units.
 Window measure(Meter& meter, double seconds, const std::function<void(std::uint64_t calls)>& body);
 
-// What the machine draws while this process does nothing; none where nothing is measured, as a
-// model would only repeat its own assumption.
+// What the machine draws while this process sleeps. None without a meter that measures: a model
+// would only repeat its own assumption.
 std::optional<Watts> idle_power(Meter& meter);
 
 double cpu_seconds();  // of all threads of this process

@@ -8,8 +8,8 @@
 
 namespace hg::energy {
 
-// Frames carry class "f0" .. "f5" for colours and a <title> with joules, share and interval; text
-// takes the page's colour. Rows that are no op's are frames of their own.
+// Frames have class "f0" .. "f5" for colours and a <title> with joules, share and interval; text
+// takes the page's colour. `unattributed` and `profiler` are frames of their own.
 std::string flame_svg(std::span<const LedgerRow> rows);
 
 // & < > " ' escaped, for text in HTML and SVG.

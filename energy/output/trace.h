@@ -1,5 +1,6 @@
-// A Chrome/Perfetto trace: ops nested by phase and layer, a track a thread, and a power track. It
-// is written as it comes, so its memory stays small; a file that was cut short still opens.
+// A trace for Chrome or Perfetto: a track for each thread, with ops nested by phase and layer, and
+// a track of power. It is written as it goes, so it takes little memory, and a file that was cut
+// short still opens.
 #pragma once
 
 #include <functional>
@@ -19,7 +20,7 @@ class ChromeTrace final : public ActivitySink {
 
   void activity(std::size_t thread, const Activity& activity, const RowTable& rows) override;
   void reading(const Reading& reading) override;
-  // Closes what is open and ends the file; what it could not hold is said in it.
+  // Closes what is open and ends the file, with the number of ops that were left out.
   void finish();
   std::uint64_t ops_left_out() const { return left_out_; }
   Seconds recorded() const { return last_ ? from_ns(last_->time_ns - start_ns_) : Seconds{}; }
@@ -29,7 +30,8 @@ class ChromeTrace final : public ActivitySink {
     std::vector<std::string> levels;  // phase, then the layer's path; in quotes, as the op
     std::string op;
   };
-  // Phase, then the layer's path, open on a thread; each with the end of the last op inside.
+  // Of a thread: the levels that are open (phase, then the layer's path), and the end of its last
+  // op.
   struct Track {
     std::vector<std::string> open;
     std::int64_t last_ns = 0;
