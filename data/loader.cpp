@@ -1,7 +1,6 @@
 #include "data/loader.h"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 
 #include "tensor/backend.h"
@@ -103,11 +102,7 @@ bool Loader::next(Batch& batch) {
   std::unique_lock lock(mutex_);
   require(epoch_.number >= 0, "loader", "next before start_epoch");
   if (to_take_ == batches_) return false;
-  if (ready_.empty() && !failure_) {
-    const auto begin = std::chrono::steady_clock::now();
-    wake_reader_.wait(lock, [&] { return !ready_.empty() || failure_; });
-    waited_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  }
+  wake_reader_.wait(lock, [&] { return !ready_.empty() || failure_; });
   if (ready_.empty()) std::rethrow_exception(failure_);
   Made made = std::move(ready_.front());
   ready_.pop_front();

@@ -1,6 +1,6 @@
-// Batches of a data set, made ahead of time on a thread of their own. What is random depends on
-// (seed, epoch, item and view) alone, so an epoch entered at any batch gives the same bits at any
-// speed.
+// Batches of a data set, made ahead of time on a thread of their own. Whatever is random depends on
+// seed, epoch, item and view alone, so an epoch that is entered at any batch, at any speed, gives
+// the same bits.
 #pragma once
 
 #include <atomic>
@@ -25,16 +25,16 @@ struct LoaderOptions {
   bool augment = false;    // shift by up to img_size/8 each way; mirror, if the data set allows
   bool shuffle = false;    // a new order each epoch
   bool drop_last = false;  // leave out a last batch that isn't full
-  // Batches of P classes x R images in place of batch_size and shuffle; what is left over of an
-  // epoch is left out.
+  // Batches of P classes x R images in place of batch_size and shuffle; the rest of an epoch that
+  // fills no batch is left out.
   std::optional<ClassBalance> balance;
-  std::int64_t views = 1;  // of an item: so many follow each other, each with draws of its own
+  std::int64_t views = 1;  // of each item, one after the other, each with draws of its own
   std::uint64_t seed = 1;
   std::optional<Normalization> normalization;  // the data set's own unless given
   std::optional<PatchSelection> select;        // none: every batch has all patches
   Device device = Device::cpu;                 // where batches are wanted
-  // Told what the loader's thread has worked on, ops left out, in stretches of some milliseconds at
-  // most, on the clock of backend(Device::cpu).timestamp_ns(). Called on that thread.
+  // Called on the loader's thread for each stretch of its work outside ops, at most some
+  // milliseconds long, on the clock of backend(Device::cpu).timestamp_ns().
   std::function<void(std::int64_t start_ns, std::int64_t end_ns)> on_work;
 };
 
@@ -63,10 +63,8 @@ class Loader {
 
   std::int64_t batches() const { return batches_; }  // of a whole epoch
   void start_epoch(std::int64_t epoch, std::int64_t first_batch = 0);
-  // False at the end of the epoch. What went wrong while a batch was made is thrown in its place.
+  // False at the end of the epoch. If making the batch failed, throws what it threw.
   bool next(Batch& batch);
-  // Seconds that next() has spent waiting for a batch, since construction.
-  double waited_s() const { return waited_s_; }
 
  private:
   struct Epoch {
@@ -75,15 +73,15 @@ class Loader {
   };
   void work();
   void order_items(std::int64_t epoch);
-  // Which draw of the streams is a slot's: each view of each item has its own.
+  // The number of a slot's draw in the streams: each view of each item has its own.
   std::int64_t draw_number(std::int64_t slot, const Batch& batch) const;
-  // False if it was given up because another epoch was started or the loader ends.
+  // False if it was given up, because another epoch was started or the loader ends.
   bool make_batch(const Epoch& epoch, std::int64_t index, Batch& batch);
   SentAhead send(Batch& batch) const;
   // What is random about a batch.
   struct Draws {
-    std::uint64_t augment = 0, select = 0;  // keys of streams, of which each item has its part
-    Tensor keep;                            // [B,k], to be chosen; undefined: it isn't filtered
+    std::uint64_t augment = 0, select = 0;  // keys of the streams
+    Tensor keep;                            // [B,k], to be chosen; undefined: all patches are kept
   };
   Draws draws_of(std::int64_t epoch, std::int64_t index, std::int64_t images) const;
   void make_item(std::int64_t slot, const Draws& draws, Batch& batch);
@@ -115,13 +113,12 @@ class Loader {
   std::int64_t to_make_ = 0, to_take_ = 0;  // batch indices of the epoch
   struct Made {
     Batch batch;
-    SentAhead sent;  // to options_.device; behind the batch, as it must not outlive it
+    SentAhead sent;  // to options_.device; declared last, as it must not outlive the batch
   };
   std::deque<Made, CachedAllocator<Made>> ready_;
   std::exception_ptr failure_;
   bool stop_ = false;
-  double waited_s_ = 0;
-  std::thread worker_;  // last: it starts when all else is there
+  std::thread worker_;  // last, so that it starts when all else is made
 };
 
 }  // namespace hg
