@@ -2,7 +2,7 @@
 #include "tensor/cpu/parallel.h"
 #include "tensor/cuda_device.h"
 #include "train/commands/commands.h"
-#include "train/store/model.h"
+#include "train/config/model_options.h"
 
 namespace hg {
 std::vector<std::string> ModelOptions::all_settings() const {
@@ -15,11 +15,8 @@ std::vector<std::string> ModelOptions::all_settings() const {
 
 void use_device(const Config& config) {
   const RunConfig& run = config.run;
-  using Choice = RunConfig::DeviceChoice;
-  if (run.device == Choice::cuda)
+  if (run.device == RunConfig::DeviceChoice::cuda)
     usage_require(cuda::unavailable().empty(), "run.device", "{}", cuda::unavailable());
-  usage_require(!config.device.tf32 || run.device != Choice::cpu, "device.tf32",
-                "expected false with run.device = \"cpu\"");
   if (device_of(run) == Device::cuda) cuda::use_tf32(config.device.tf32);
   cpu::set_threads(static_cast<int>(run.threads));
 }

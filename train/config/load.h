@@ -1,4 +1,5 @@
-// What reading a configuration leaves for the checks between keys. Private to config*.cpp.
+// What reading a configuration leaves for the checks between keys. Private to
+// train/config and the kinds of phases.
 #pragma once
 
 #include <map>
@@ -20,7 +21,10 @@ struct Origins {
   }
 };
 
-// Fills in what follows from other keys, and checks what no key alone can show.
+// Fills in what follows from other keys, and checks the whole.
 void resolve(Config& config, const Origins& origins);
+
+// Throws UsageError for settings that contradict each other.
+void check(const Config& config, const Origins& origins);
 
 }  // namespace hg

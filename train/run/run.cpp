@@ -133,7 +133,6 @@ Json summary(const Config& config, const RunResult& r) {
 }  // namespace
 
 void check_run(const Config& config) {
-  vit_options(config);
   carbon_intensity_of(config.run);
   load_energy_profile(config.run.energy_profile);
   check_phases(config);

@@ -4,7 +4,7 @@
 
 #include "tensor/base/usage_error.h"
 #include "train/config/selection.h"
-#include "train/store/model.h"
+#include "train/config/model_options.h"
 
 namespace hg {
 

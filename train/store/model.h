@@ -1,21 +1,15 @@
-// From a configuration to the model it describes, and weights in and out of it.
+// Weights in and out of a model.
 #pragma once
 
-#include "nn/vit.h"
-#include "train/config/config.h"
+#include "train/config/model_options.h"
 #include "train/store/safetensors.h"
 
 namespace hg {
 
-// Throws UsageError for a setting that this program cannot train yet.
-nn::VitOptions vit_options(const Config& config);
-// The same for the model whose weights these are: pruned if they hold masks (blocks.I.attn.mask).
-// Throws UsageError, naming `source`, where masks do not fit.
+// vit_options(config) of the model whose weights these are: pruned if they hold masks
+// (blocks.I.attn.mask). Throws UsageError, naming `source`, where masks do not fit.
 nn::VitOptions vit_options(const Config& config, const Safetensors& weights,
                            const std::string& source);
-
-// Where the model runs; "auto" is a GPU, if there is one.
-Device device_of(const RunConfig& run);
 
 // Copies every parameter and buffer from the file. Throws UsageError, naming file, tensor and
 // shapes, if one is missing, of another shape, not finite, or unknown to the model. Heads that only
@@ -25,8 +19,8 @@ void load_weights(const nn::Vit& model, const Safetensors& file, const std::stri
                   bool foreign = false);
 
 // From the phase before: what both models have, by name and shape, but for heads that only a phase
-// of training uses; the rest keeps its start. With
-// `all`, from a state of the same phase: as load_weights.
+// of training uses; the rest keeps its start. With `all`, from a state of the same phase: as
+// load_weights.
 void take_weights(const nn::Vit& model, const Safetensors& before, bool all);
 
 NamedTensors weights_of(const nn::Vit& model);  // parameters, then buffers
