@@ -46,7 +46,7 @@ std::unique_ptr<Dataset> open_records(DatasetInfo info, const std::vector<Path>&
   std::uint64_t total = 0;
   std::vector<std::size_t> sizes;
   for (const Path& path : files) {
-    const std::uint64_t size = size_of_file(path);
+    const std::uint64_t size = InputFile(path).size();
     require(size > 0 && size % static_cast<std::uint64_t>(stride) == 0, path.string(),
             "{} bytes, expected a multiple of {} (one image's record)", size, stride);
     total += size;
@@ -58,7 +58,7 @@ std::unique_ptr<Dataset> open_records(DatasetInfo info, const std::vector<Path>&
   labels.reserve(records.size() / static_cast<std::size_t>(stride));
   std::uint8_t* record = records.data();
   for (std::size_t f = 0; f < files.size(); ++f) {
-    read_exactly(files[f], record, sizes[f]);
+    InputFile(files[f]).read(record, sizes[f]);
     const std::uint8_t* const first = record;
     for (; record < first + sizes[f]; record += stride) {
       const std::uint8_t label = record[label_bytes - 1];

@@ -1,10 +1,6 @@
 #include "data/file.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 
 #include "tensor/base/error.h"
 
@@ -66,61 +62,21 @@ bool regular(const fs::directory_entry& entry) {
   return entry.is_regular_file(error);
 }
 
-struct Close {
-  void operator()(std::FILE* f) const { std::fclose(f); }
-};
-
-std::size_t size_to_read(const Path& path, std::uint64_t max_bytes) {
-  const std::uint64_t size = size_of_file(path);
-  require(size <= max_bytes, path.string(), "{} bytes, expected at most {}", size, max_bytes);
-  return static_cast<std::size_t>(size);
-}
-
 }  // namespace
 
-bool is_file(const Path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
-}
-
-bool is_folder(const Path& path) {
-  std::error_code error;
-  return fs::is_directory(path, error);
-}
-
-std::uint64_t size_of_file(const Path& path) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  require(fs::exists(status), path.string(), "no such file");
-  require(fs::is_regular_file(status), path.string(), "not a regular file");
-  const std::uint64_t size = fs::file_size(path, error);
-  require(!error, path.string(), "cannot read its size: {}", error.message());
-  return size;
-}
-
-void read_exactly(const Path& path, std::uint8_t* to, std::size_t bytes) {
-  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rb"));
-  require(file != nullptr, path.string(), "cannot open: {}", std::strerror(errno));
-  const std::size_t got = std::fread(to, 1, bytes, file.get());
-  require(got == bytes, path.string(), "expected {} bytes, could read only {}", bytes, got);
-}
-
 void read_file(const Path& path, std::uint64_t max_bytes, Bytes& bytes) {
-  bytes.resize(size_to_read(path, max_bytes));
-  read_exactly(path, bytes.data(), bytes.size());
-}
-
-std::string read_text(const Path& path, std::uint64_t max_bytes) {
-  std::string text(size_to_read(path, max_bytes), '\0');
-  read_exactly(path, reinterpret_cast<std::uint8_t*>(text.data()), text.size());
-  return text;
+  InputFile file(path);
+  require(file.size() <= max_bytes, path.string(), "{} bytes, expected at most {}", file.size(),
+          max_bytes);
+  bytes.resize(static_cast<std::size_t>(file.size()));
+  file.read(bytes.data(), bytes.size());
 }
 
 std::vector<std::string> read_lines(const Path& path, std::uint64_t max_bytes) {
   const std::string text = read_text(path, max_bytes);
   std::vector<std::string> lines;
-  for (std::string_view line : split_fields(text, '\n')) {
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  for (std::string_view line : split(text, '\n')) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
     lines.emplace_back(line);
   }
   while (!lines.empty() && lines.back().empty()) lines.pop_back();
@@ -143,24 +99,6 @@ std::vector<std::string> list_images(const Path& folder) {
 std::vector<std::string> list_files(const Path& folder) {
   return list(folder,
               [](const fs::directory_entry& entry, const std::string&) { return regular(entry); });
-}
-
-std::vector<std::string_view> split_fields(std::string_view line, char separator) {
-  std::vector<std::string_view> fields;
-  for (;;) {
-    const std::size_t end = line.find(separator);
-    fields.push_back(line.substr(0, end));
-    if (end == std::string_view::npos) return fields;
-    line.remove_prefix(end + 1);
-  }
-}
-
-std::string excerpt(std::string_view text) {
-  constexpr std::size_t kLongest = 60;
-  std::string shown(text.substr(0, kLongest));
-  for (char& c : shown)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return '"' + shown + (text.size() > kLongest ? "...\"" : "\"");
 }
 
 }  // namespace hg

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "tensor/backend.h"
+#include "tensor/base/clock.h"
 #include "tensor/base/error.h"
 #include "tensor/random.h"
 
@@ -212,7 +212,7 @@ Loader::Draws Loader::draws_of(std::int64_t epoch, std::int64_t index, std::int6
 
 void Loader::tell_work(Telling what) {
   if (!options_.on_work) return;
-  const std::int64_t now = backend(Device::cpu).timestamp_ns();
+  const std::int64_t now = now_ns();
   if (what == Telling::now_and_then && now - told_ns_ < kTellNs) return;
   if (what != Telling::begin) options_.on_work(told_ns_, now);
   told_ns_ = now;

@@ -34,7 +34,7 @@ struct LoaderOptions {
   std::optional<PatchSelection> select;        // none: every batch has all patches
   Device device = Device::cpu;                 // where batches are wanted
   // Called on the loader's thread for each stretch of its work outside ops, at most some
-  // milliseconds long, on the clock of backend(Device::cpu).timestamp_ns().
+  // milliseconds long, on the clock of now_ns().
   std::function<void(std::int64_t start_ns, std::int64_t end_ns)> on_work;
 };
 

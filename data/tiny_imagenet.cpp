@@ -1,7 +1,6 @@
 #include "data/tiny_imagenet.h"
 
 #include <algorithm>
-#include <charconv>
 #include <unordered_map>
 
 #include "data/image_files.h"
@@ -14,11 +13,9 @@ constexpr std::uint64_t kMaxTextBytes = std::uint64_t{1} << 26;
 constexpr int kMaxPosition = 16383;
 
 int parse_position(std::string_view field, const std::string& where) {
-  int value = -1;
-  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-  require(error == std::errc() && end == field.data() + field.size() && value >= 0 &&
-              value <= kMaxPosition,
-          where, "{} as a box position, expected 0 to {}", excerpt(field), kMaxPosition);
+  const int value = parse_number<int>(field).value_or(-1);
+  require(value >= 0 && value <= kMaxPosition, where, "{} as a box position, expected 0 to {}",
+          excerpt(field), kMaxPosition);
   return value;
 }
 
@@ -123,7 +120,7 @@ std::vector<Annotation> read_annotations(const Path& path, bool with_class) {
   std::vector<Annotation> annotations;
   for (const std::string& line : read_lines(path, kMaxTextBytes)) {
     const std::string where = fmt::format("{}:{}", path.string(), annotations.size() + 1);
-    const std::vector<std::string_view> fields = split_fields(line, '\t');
+    const std::vector<std::string_view> fields = split(line, '\t');
     require(fields.size() == first + 4, where, "{} fields separated by tabs, expected {}",
             fields.size(), first + 4);
     annotations.push_back({std::string(fields[0]), std::string(with_class ? fields[1] : ""),

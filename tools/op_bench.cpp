@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "autograd/tape.h"
-#include "tensor/backend.h"
+#include "tensor/base/clock.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/attention.h"
 #include "tensor/ops/linear.h"
@@ -84,10 +84,9 @@ std::function<void()> make_case(std::istringstream& words) {
 }
 
 double milliseconds(const std::function<void()>& f) {
-  Backend& clock = backend(Device::cpu);
-  const std::int64_t start = clock.timestamp_ns();
+  const std::int64_t start = now_ns();
   f();
-  return static_cast<double>(clock.timestamp_ns() - start) * 1e-6;
+  return seconds_since(start) * 1e3;
 }
 
 void serve(std::istream& in) {

@@ -1,9 +1,12 @@
 #include "energy/books/calibration.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "tensor/base/error.h"
+#include "tensor/base/files.h"
+#include "tensor/base/json_value.h"
+#include "tensor/base/usage_error.h"
 
 namespace hg::energy {
 namespace {
@@ -15,68 +18,30 @@ constexpr int kVersion = 1;
 constexpr std::array<const char*, kCoefficients> kNames{"static_w", "pj_per_flop", "pj_per_byte",
                                                         "active_w_per_thread"};
 
-// Reads one object; messages name its path in the file.
-class Reader {
- public:
-  Reader(const Json& object, const std::string& source, std::string path)
-      : object_(object), source_(source), path_(std::move(path)) {
-    if (!object.is_object()) refuse("", "an object", object);
-  }
+void allow_only(const JsonValue& object, const std::vector<std::string_view>& known) {
+  for (const std::string& key : object.keys())
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      usage_fail(object[key].where(), "is no key of an energy profile; known here: {}",
+                 fmt::join(known, ", "));
+}
 
-  const Json& at(const std::string& key) const {
-    const auto found = object_.find(key);
-    require(found != object_.end(), source_, "{} is missing", path_ + key);
-    return *found;
-  }
-  bool has(const std::string& key) const { return object_.contains(key); }
-  std::string text(const std::string& key) const {
-    const Json& value = at(key);
-    if (!value.is_string() || value.get<std::string>().empty()) refuse(key, "a text", value);
-    return value;
-  }
-  double number(const std::string& key, double low, double high) const {
-    const Json& value = at(key);
-    const bool ok = value.is_number() && value.get<double>() >= low && value.get<double>() <= high;
-    if (!ok) refuse(key, fmt::format("a number from {} to {}", low, high), value);
-    return value;
-  }
-  Reader object(const std::string& key) const { return {at(key), source_, path_ + key + "."}; }
-  void only(std::initializer_list<std::string_view> known) const {
-    for (const auto& [key, value] : object_.items())
-      require(std::find(known.begin(), known.end(), key) != known.end(), source_,
-              "{} is no key of an energy profile; known here: {}", path_ + key,
-              fmt::join(known, ", "));
-  }
-  void require_that(bool ok, const char* fault) const {
-    require(ok, source_, "{}: {}", path_.substr(0, path_.size() - 1), fault);
-  }
-  [[noreturn]] void refuse(const std::string& key, const std::string& expected,
-                           const Json& found) const {
-    const std::string name = path_ + key;
-    fail(source_, "{}: expected {}, got {}", name.empty() ? "the file" : name, expected,
-         found.dump().substr(0, 60));
-  }
+std::string text_of(const JsonValue& value) {
+  const std::string text = value.text();
+  if (text.empty()) value.refuse("a text");
+  return text;
+}
 
- private:
-  const Json& object_;
-  const std::string& source_;
-  const std::string path_;
-};
-
-Covariance read_covariance(const Reader& reader) {
-  const std::string expected = "4 rows of 4 numbers, symmetric, with variances on the diagonal";
-  const Json& rows = reader.at("covariance");
+Covariance read_covariance(const JsonValue& value) {
   Covariance c{};
   const auto refuse_unless = [&](bool ok) {
-    if (!ok) reader.refuse("covariance", expected, rows);
+    if (!ok) value.refuse("4 rows of 4 numbers, symmetric, with variances on the diagonal");
   };
-  refuse_unless(rows.is_array() && rows.size() == kCoefficients);
+  const std::vector<JsonValue> rows = value.items();
+  refuse_unless(rows.size() == kCoefficients);
   for (std::size_t i = 0; i < kCoefficients; ++i) {
-    refuse_unless(rows[i].is_array() && rows[i].size() == kCoefficients);
-    for (std::size_t j = 0; j < kCoefficients; ++j) {
-      refuse_unless(rows[i][j].is_number() && std::isfinite(rows[i][j].get<double>()));
-      c[i][j] = rows[i][j];
-    }
+    const std::vector<JsonValue> row = rows[i].items();
+    refuse_unless(row.size() == kCoefficients);
+    for (std::size_t j = 0; j < kCoefficients; ++j) c[i][j] = row[j].number();
   }
   for (std::size_t i = 0; i < kCoefficients; ++i)
     for (std::size_t j = 0; j < kCoefficients; ++j) {
@@ -87,31 +52,24 @@ Covariance read_covariance(const Reader& reader) {
   return c;
 }
 
-DomainModel read_domain(const Reader& reader) {
-  reader.only({kNames[0], kNames[1], kNames[2], kNames[3], "covariance", "misfit", "degrees"});
+DomainModel read_domain(const JsonValue& value) {
+  allow_only(value,
+             {kNames[0], kNames[1], kNames[2], kNames[3], "covariance", "misfit", "degrees"});
   DomainModel model;
   double sum = 0;
   for (std::size_t i = 0; i < kCoefficients; ++i)
-    sum += model.coefficients[i] = reader.number(kNames[i], 0, 1e6);
-  reader.require_that(sum > 0, "all coefficients are 0");
-  model.covariance = read_covariance(reader);
-  model.misfit = reader.number("misfit", 0, 10);
-  model.degrees = static_cast<int>(reader.number("degrees", 1, 1e6));
+    sum += model.coefficients[i] = value[kNames[i]].number(0, 1e6);
+  usage_require(sum > 0, value.where(), "all coefficients are 0");
+  model.covariance = read_covariance(value["covariance"]);
+  model.misfit = value["misfit"].number(0, 10);
+  model.degrees = static_cast<int>(value["degrees"].number(1, 1e6));
   return model;
 }
 
-PartTimes read_times(const Reader& reader) {
-  reader.only({"ps_per_flop_mm", "ps_per_flop_ew", "ps_per_byte"});
-  return {reader.number("ps_per_flop_mm", 1e-6, 1e6), reader.number("ps_per_flop_ew", 1e-6, 1e6),
-          reader.number("ps_per_byte", 0, 1e6)};
-}
-
-Json parse(std::string_view text, const std::string& source) {
-  try {
-    return Json::parse(text);
-  } catch (const nlohmann::json::parse_error& e) {
-    fail(source, "no JSON: the fault is at byte {}", e.byte);
-  }
+PartTimes read_times(const JsonValue& value) {
+  allow_only(value, {"ps_per_flop_mm", "ps_per_flop_ew", "ps_per_byte"});
+  return {value["ps_per_flop_mm"].number(1e-6, 1e6), value["ps_per_flop_ew"].number(1e-6, 1e6),
+          value["ps_per_byte"].number(0, 1e6)};
 }
 
 Json domain_json(const DomainModel& model) {
@@ -137,23 +95,25 @@ DomainModel Calibration::domain(std::size_t d) const {
 }
 
 Calibration parse_calibration(std::string_view text, const std::string& source) {
-  const Json json = parse(text, source);
-  const Reader reader(json, source, "");
-  require(reader.has("format") && reader.at("format") == kFormat, source,
-          "is no energy profile: expected \"format\": \"{}\"", kFormat);
-  require(reader.at("version") == kVersion, source, "version: expected {}, got {}", kVersion,
-          reader.at("version").dump().substr(0, 60));
-  reader.only({"format", "version", "name", "machine", "meter", "domains", "part_times"});
-  Calibration c{reader.text("name"), reader.text("machine"), reader.text("meter"), {}, {}};
-  const Reader domains = reader.object("domains");
-  domains.only({"package", "dram", "gpu"});
+  const JsonValue json(text, source);
+  usage_require(json.text_if_any("format") == kFormat, source,
+                "is no energy profile: expected \"format\": \"{}\"", kFormat);
+  if (json["version"].number() != kVersion) json["version"].refuse(std::to_string(kVersion));
+  allow_only(json, {"format", "version", "name", "machine", "meter", "domains", "part_times"});
+  Calibration c{text_of(json["name"]), text_of(json["machine"]), text_of(json["meter"]), {}, {}};
+  const JsonValue domains = json["domains"];
+  allow_only(domains, {"package", "dram", "gpu"});
   for (std::size_t d = 0; d < kDomains; ++d) {
-    const std::string name(to_string(static_cast<Domain>(d)));
-    if (domains.has(name)) c.domains[d] = read_domain(domains.object(name));
+    const std::string_view name = to_string(static_cast<Domain>(d));
+    if (domains.has(name)) c.domains[d] = read_domain(domains[name]);
   }
-  require(c.domains[0] || c.domains[1] || c.domains[2], source, "domains: none is given");
-  c.times = read_times(reader.object("part_times"));
+  usage_require(c.domains[0] || c.domains[1] || c.domains[2], domains.where(), "none is given");
+  c.times = read_times(json["part_times"]);
   return c;
+}
+
+Calibration load_calibration(const std::string& path) {
+  return path.empty() ? default_calibration() : parse_calibration(read_text(path), path);
 }
 
 std::string to_json(const Calibration& c) {

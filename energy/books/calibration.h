@@ -53,8 +53,9 @@ struct Calibration {
   DomainModel domain(std::size_t d) const;
 };
 
-// Throws Error in one line: source, key, what was expected and what was found.
+// Throws UsageError in one line: source, key, what was expected and what was found.
 Calibration parse_calibration(std::string_view text, const std::string& source);
+Calibration load_calibration(const std::string& path);  // "": the default one
 std::string to_json(const Calibration& calibration);
 
 // Used where no profile is given: orders of magnitude with wide intervals (calibration.cpp says

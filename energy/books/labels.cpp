@@ -1,5 +1,7 @@
 #include "energy/books/labels.h"
 
+#include "tensor/base/text.h"
+
 namespace hg::energy {
 namespace {
 
@@ -11,6 +13,12 @@ std::string_view forward_name(std::string_view op) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> levels_of(const RowLabel& label) {
+  std::vector<std::string_view> levels = split(label.layer, '.');
+  if (label.layer.empty()) levels.clear();
+  return levels;
+}
 
 std::string_view row_op(const ScopePath& scope, std::string_view op, std::string_view part) {
   if (!scope.op.empty()) return scope.op;

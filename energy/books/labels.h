@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <vector>
 
 #include "energy/books/attribution.h"
 #include "tensor/observer.h"
@@ -19,6 +20,9 @@ struct RowLabel {
   std::string phase, layer, op;
   auto operator<=>(const RowLabel&) const = default;
 };
+
+// blocks, 3 and attn of a row of blocks.3.attn
+std::vector<std::string_view> levels_of(const RowLabel& label);
 
 // The op column of a call; `part` is "" for the whole op.
 std::string_view row_op(const ScopePath& scope, std::string_view op, std::string_view part);

@@ -1,17 +1,14 @@
 #include "energy/books/ledger.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
-#include "tensor/base/error.h"
+#include "tensor/base/csv.h"
+#include "tensor/base/enum_names.h"
+#include "tensor/base/usage_error.h"
 
 namespace hg::energy {
 namespace {
-
-constexpr std::string_view kHeader =
-    "phase,layer,op,calls,seconds,flops,bytes,energy_uj,static_uj,kind,low_uj,high_uj";
-constexpr std::size_t kColumns = 12;
 
 struct Spread {
   double variance = 0, low_slack = 0, high_slack = 0, quantile = 0;
@@ -41,44 +38,54 @@ void set_total(Ledger& ledger, const Attribution& a) {
   ledger.high_uj = std::llround(e + half + high);
 }
 
-class Fields {
- public:
-  Fields(std::string_view line, const std::string& source, std::size_t number)
-      : source_(source), number_(number) {
-    while (true) {
-      const std::size_t comma = line.find(',');
-      fields_.push_back(line.substr(0, comma));
-      if (comma == std::string_view::npos) break;
-      line.remove_prefix(comma + 1);
-    }
-    require(fields_.size() == kColumns, source, "line {}: expected {} fields, got {}", number,
-            kColumns, fields_.size());
-  }
-
-  std::string text(std::size_t i) const { return std::string(fields_[i]); }
-  template <class T>
-  T number(std::size_t i) const {
-    T value{};
-    const std::string_view f = fields_[i];
-    const auto [end, error] = std::from_chars(f.data(), f.data() + f.size(), value);
-    require(error == std::errc() && end == f.data() + f.size(), source_,
-            "line {}: \"{}\" in column {}, expected a number", number_, f.substr(0, 40), i + 1);
-    return value;
-  }
-  Kind kind(std::size_t i) const {
-    for (const Kind k : {Kind::measured, Kind::apportioned, Kind::modelled, Kind::unavailable})
-      if (fields_[i] == to_string(k)) return k;
-    fail(source_, "line {}: \"{}\" in column {}, expected a kind", number_,
-         fields_[i].substr(0, 40), i + 1);
-  }
-
- private:
-  const std::string& source_;
-  const std::size_t number_;
-  std::vector<std::string_view> fields_;
+// A row and its kind in words, as ledger.csv has them.
+struct LedgerLine {
+  LedgerRow row;
+  std::string kind;
 };
 
+CsvColumns columns_of(LedgerLine& line) {
+  LedgerRow& r = line.row;
+  return {{"phase", &r.label.phase}, {"layer", &r.label.layer},   {"op", &r.label.op},
+          {"calls", &r.calls},       {"seconds", &r.seconds},     {"flops", &r.flops},
+          {"bytes", &r.bytes},       {"energy_uj", &r.energy_uj}, {"static_uj", &r.static_uj},
+          {"kind", &line.kind},      {"low_uj", &r.low_uj},       {"high_uj", &r.high_uj}};
+}
+
+Interval in_joules(std::int64_t uj, std::int64_t low_uj, std::int64_t high_uj) {
+  return {to_joules({uj}).value, to_joules({low_uj}).value, to_joules({high_uj}).value};
+}
+
+Kind kind_of(const std::string& text, const std::string& source) {
+  const std::optional<Kind> kind = enum_value<Kind>(text);
+  usage_require(kind.has_value(), source, "{} is no kind of energy", excerpt(text));
+  return *kind;
+}
+
 }  // namespace
+
+Interval LedgerRow::joules() const { return in_joules(energy_uj, low_uj, high_uj); }
+Interval Ledger::joules() const { return in_joules(energy_uj, low_uj, high_uj); }
+
+LedgerRow empty_sum() {
+  LedgerRow sum;
+  sum.kind = Kind::measured;
+  return sum;
+}
+
+void LedgerRow::add(const LedgerRow& more) {
+  calls += more.calls;
+  seconds += more.seconds;
+  flops += more.flops;
+  flops_mm += more.flops_mm;
+  bytes += more.bytes;
+  energy_uj += more.energy_uj;
+  static_uj += more.static_uj;
+  kind = std::max(kind, more.kind);
+  low_uj += more.low_uj;
+  high_uj += more.high_uj;
+  for (std::size_t d = 0; d < kDomains; ++d) domain_uj[d] += more.domain_uj[d];
+}
 
 double Ledger::covered_seconds() const {
   double sum = 0;
@@ -154,43 +161,19 @@ void check(const Ledger& ledger) {
             to_string(static_cast<Domain>(d)), domains[d], ledger.domain_uj[d].value_or(0));
 }
 
-// Labels are names of layers and ops, which hold no commas.
 std::string ledger_csv(const std::vector<LedgerRow>& rows) {
-  std::string text = std::string(kHeader) + "\n";
-  for (const LedgerRow& r : rows)
-    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{}\n", r.label.phase,
-                   r.label.layer, r.label.op, r.calls, r.seconds, r.flops, r.bytes, r.energy_uj,
-                   r.static_uj, to_string(r.kind), r.low_uj, r.high_uj);
-  return text;
+  std::vector<LedgerLine> lines;
+  for (const LedgerRow& row : rows) lines.push_back({row, std::string(to_string(row.kind))});
+  return write_csv(lines, columns_of);
 }
 
 std::vector<LedgerRow> parse_ledger_csv(std::string_view text, const std::string& source) {
   std::vector<LedgerRow> rows;
-  for (std::size_t number = 1; !text.empty(); ++number) {
-    const std::size_t end = text.find('\n');
-    require(end != std::string_view::npos, source, "line {} has no end: the file is cut short",
-            number);
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(end + 1);
-    if (number == 1) {
-      require(line == kHeader, source, "expected the columns {}", kHeader);
-      continue;
-    }
-    const Fields f(line, source, number);
-    LedgerRow row;
-    row.label = {f.text(0), f.text(1), f.text(2)};
-    row.calls = f.number<std::uint64_t>(3);
-    row.seconds = f.number<double>(4);
-    row.flops = f.number<std::uint64_t>(5);
-    row.bytes = f.number<std::uint64_t>(6);
-    row.energy_uj = f.number<std::int64_t>(7);
-    row.static_uj = f.number<std::int64_t>(8);
-    row.kind = f.kind(9);
-    row.low_uj = f.number<std::int64_t>(10);
-    row.high_uj = f.number<std::int64_t>(11);
-    rows.push_back(row);
+  for (const LedgerLine& line : read_csv<LedgerLine>(text, source, columns_of)) {
+    rows.push_back(line.row);
+    rows.back().kind = kind_of(line.kind, source);
   }
-  require(!rows.empty(), source, "holds no rows of a ledger");
+  usage_require(!rows.empty(), source, "holds no rows of a ledger");
   return rows;
 }
 
@@ -198,21 +181,10 @@ void add_rows(std::vector<LedgerRow>& to, const std::vector<LedgerRow>& from) {
   for (const LedgerRow& row : from) {
     const auto found = std::find_if(to.begin(), to.end(),
                                     [&](const LedgerRow& r) { return r.label == row.label; });
-    if (found == to.end()) {
+    if (found == to.end())
       to.push_back(row);
-      continue;
-    }
-    found->calls += row.calls;
-    found->seconds += row.seconds;
-    found->flops += row.flops;
-    found->flops_mm += row.flops_mm;
-    found->bytes += row.bytes;
-    found->energy_uj += row.energy_uj;
-    found->static_uj += row.static_uj;
-    found->kind = std::max(found->kind, row.kind);
-    found->low_uj += row.low_uj;
-    found->high_uj += row.high_uj;
-    for (std::size_t d = 0; d < kDomains; ++d) found->domain_uj[d] += row.domain_uj[d];
+    else
+      found->add(row);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "energy/books/attribution.h"
 #include "energy/books/labels.h"
+#include "tensor/base/text.h"
 
 namespace hg::energy {
 
@@ -21,8 +22,12 @@ struct LedgerRow {
   std::int64_t low_uj = 0, high_uj = 0;  // 95 %
   std::array<std::int64_t, kDomains> domain_uj{};
 
+  Interval joules() const;
+  void add(const LedgerRow& more);  // all but its label; the kind is the worse of the two
   bool is_op() const { return label.phase != "unattributed" && label.phase != "profiler"; }
 };
+
+LedgerRow empty_sum();  // of no rows yet: of the best kind
 
 // Where the figures come from.
 struct Provenance {
@@ -36,6 +41,7 @@ struct Ledger : Provenance {
   std::array<std::optional<std::int64_t>, kDomains> domain_uj;
   double seconds = 0;  // wall time
 
+  Interval joules() const;
   double covered_seconds() const;  // by ops
   std::uint64_t flops() const;
   std::uint64_t flops_mm() const;
@@ -49,7 +55,7 @@ void check(const Ledger& ledger);
 
 // ledger.csv. Users' scripts rely on its columns.
 std::string ledger_csv(const std::vector<LedgerRow>& rows);
-// Throws Error, naming source and line, if the text is not such a file.
+// Throws UsageError, naming source and line, if the text is not such a file.
 std::vector<LedgerRow> parse_ledger_csv(std::string_view text, const std::string& source);
 
 // Adds the rows of another ledger (an earlier part of the run) label by label.

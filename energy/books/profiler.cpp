@@ -4,16 +4,11 @@
 #include <cmath>
 #include <utility>
 
-#include "tensor/backend.h"
+#include "tensor/base/clock.h"
 #include "tensor/cpu/parallel.h"
 
 namespace hg::energy {
 namespace {
-
-std::int64_t now_ns() {
-  static Backend& clock = backend(Device::cpu);
-  return clock.timestamp_ns();
-}
 
 std::uint64_t next_id() {
   static std::atomic<std::uint64_t> last{0};

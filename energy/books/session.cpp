@@ -1,10 +1,8 @@
 #include "energy/books/session.h"
 
-#include <time.h>
-
 #include <chrono>
 
-#include "tensor/backend.h"
+#include "tensor/base/clock.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/view.h"
 
@@ -12,14 +10,6 @@ namespace hg::energy {
 namespace {
 
 constexpr std::size_t kRecent = 128;
-
-std::int64_t now_ns() { return backend(Device::cpu).timestamp_ns(); }
-
-std::int64_t clock_ns(clockid_t clock) {
-  timespec t{};
-  ::clock_gettime(clock, &t);
-  return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
 
 std::int64_t energy_of(const Reading& reading) {
   std::int64_t sum = 0;
@@ -102,7 +92,7 @@ void Session::sample_until_stopped() {
     if (stopping_) return;
     try {
       tick();
-      sampler_ns_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+      sampler_ns_ = thread_cpu_ns();
       if (!options_.save || Clock::now() - saved < save_period) continue;
       saved = Clock::now();
       const Ledger books = make_ledger(attribution_, rows_, provenance());
@@ -126,7 +116,7 @@ std::int64_t Session::own_ns() const {
 MeterSample Session::read() {
   MeterSample sample;
   sample.reading = meter_.read();
-  sample.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+  sample.cpu_ns = process_cpu_ns();
   sample.own_ns = own_ns();
   recent_[next_recent_++ % kRecent] = {sample.reading.time_ns, energy_of(sample.reading)};
   return sample;
@@ -143,12 +133,12 @@ void Session::tick() {
 void Session::close_books() {
   rethrow_failure();
   if (stopping_) return;
-  const std::int64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  const std::int64_t start = thread_cpu_ns();
   mark(read());
   drain();
   attribution_.close(INT64_MAX);
   attribution_.check();
-  cut_ns_ += clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
+  cut_ns_ += thread_cpu_ns() - start;
 }
 
 void Session::mark(const MeterSample& sample) {

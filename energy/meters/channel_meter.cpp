@@ -1,6 +1,6 @@
 #include "energy/meters/channel_meter.h"
 
-#include "tensor/backend.h"
+#include "tensor/base/clock.h"
 
 namespace hg::energy {
 namespace {
@@ -24,7 +24,7 @@ void ChannelMeter::add(Domain domain, PowerSpec spec, ReadPower read) {
 
 Reading ChannelMeter::read() {
   Reading reading;
-  reading.time_ns = backend(Device::cpu).timestamp_ns();
+  reading.time_ns = now_ns();
   for (Channel& c : channels_) add_to(reading, c.domain, c.counted(reading.time_ns));
   return reading;
 }

@@ -1,22 +1,15 @@
 #include "energy/meters/meter.h"
 
+#include "tensor/base/enum_names.h"
+
 namespace hg::energy {
 
-namespace {
+std::string_view to_string(Kind kind) { return enum_name(kind); }
+std::string_view to_string(Domain domain) { return enum_name(domain); }
 
-template <class Enum, std::size_t n>
-std::string_view name_of(Enum value, const std::string_view (&names)[n]) {
-  return names[static_cast<std::size_t>(value)];
-}
-
-}  // namespace
-
-std::string_view to_string(Kind kind) {
-  return name_of(kind, {"measured", "apportioned", "modelled", "unavailable"});
-}
-std::string_view to_string(Domain domain) { return name_of(domain, {"package", "dram", "gpu"}); }
 std::string_view to_string(FaultKind kind) {
-  return name_of(kind, {"failed read", "garbage", "reset", "gap"});
+  constexpr std::string_view kNames[] = {"failed read", "garbage", "reset", "gap"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 void add_to(Reading& reading, Domain domain, const Counted& more) {

@@ -29,7 +29,7 @@ struct Counted {
 };
 
 struct Reading {
-  std::int64_t time_ns = 0;  // on the clock of backend(Device::cpu).timestamp_ns()
+  std::int64_t time_ns = 0;                              // on the clock of now_ns()
   std::array<std::optional<Counted>, kDomains> domains;  // none: the meter has no such domain
 };
 void add_to(Reading& reading, Domain domain, const Counted& more);

@@ -1,15 +1,13 @@
 #include "energy/meters/model_meter.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "energy/meters/faults.h"
 #include "energy/meters/sysfs.h"
-#include "tensor/backend.h"
+#include "tensor/base/clock.h"
 
 namespace hg::energy {
 namespace {
@@ -19,21 +17,15 @@ namespace {
 // that of the whole machine would outweigh the CPU of a small job that never asked for it.
 constexpr double kWattsPerGbLow = 0.1, kWattsPerGb = 0.375, kWattsPerGbHigh = 1.0;
 
-double seconds(const timeval& t) {
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-}
-
 // Resident pages: the second number of /proc/self/statm.
 std::optional<double> resident_gb(const OpenFile& statm, double page_gb) {
   char text[128];
   const long n = statm.read(text, sizeof text);
   if (n <= 0) return std::nullopt;
-  const char *begin = text, *end = text + n;
-  begin = std::find(begin, end, ' ');
-  if (begin == end) return std::nullopt;
-  std::uint64_t pages = 0;
-  if (std::from_chars(begin + 1, end, pages).ec != std::errc()) return std::nullopt;
-  return static_cast<double>(pages) * page_gb;
+  const std::string_view fields(text, static_cast<std::size_t>(n));
+  const std::size_t begin = std::min(fields.find(' '), fields.size() - 1) + 1;
+  const auto pages = parse_number<double>(fields.substr(begin, fields.find(' ', begin) - begin));
+  return pages ? std::optional(*pages * page_gb) : std::nullopt;
 }
 
 class ProcessUsage {
@@ -42,10 +34,8 @@ class ProcessUsage {
 
   Usage operator()() {
     Usage now;
-    now.time_ns = backend(Device::cpu).timestamp_ns();
-    rusage used{};
-    getrusage(RUSAGE_SELF, &used);
-    now.cpu_s = seconds(used.ru_utime) + seconds(used.ru_stime);
+    now.time_ns = now_ns();
+    now.cpu_s = process_cpu_s();
     const auto memory = resident_gb(*statm_, page_gb_);
     now.complete = memory.has_value();
     memory_gb_ = memory.value_or(memory_gb_);
@@ -84,7 +74,7 @@ class ModelMeter final : public Meter {
   Reading read() override {
     const Usage now = usage_();
     if (!now.complete) log_.add(FaultKind::failed_read, now.time_ns, memory_zone_);
-    const double wall_s = std::max(0.0, static_cast<double>(now.time_ns - last_.time_ns) * 1e-9);
+    const double wall_s = std::max(0.0, seconds_between(last_.time_ns, now.time_ns));
     // CPU time is booked in ticks and may run ahead of the clock in a short interval.
     const double busy_s = std::max(0.0, now.cpu_s - last_.cpu_s);
     const double gb_s = (now.memory_gb + last_.memory_gb) / 2 * wall_s;

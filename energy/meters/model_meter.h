@@ -1,6 +1,6 @@
 // Energy by a model, for machines without a meter. Its figures are marked `modelled`, with bounds
 // as wide as such a model may be wrong.
-//   package: cpu_power() of the CPU time that this process used (getrusage)
+//   package: cpu_power() of the CPU time that this process used
 //   dram:    watts per GB of the memory that this process has in use
 #pragma once
 

@@ -74,7 +74,7 @@ std::optional<std::uint64_t> parse_config(const std::string& text) {
   if (number.starts_with("0x") && number.size() <= 18 &&
       number.find_first_not_of("0123456789abcdefABCDEF", 2) == std::string::npos)
     return std::strtoull(number.c_str(), nullptr, 16);
-  return parse_unsigned(number);
+  return parse_number<std::uint64_t>(number);
 }
 
 // None: the PMU has no such event, or describes it in a way that makes no sense.
@@ -83,7 +83,7 @@ std::optional<Event> find_event(const std::string& pmu, const std::string& name,
   const auto text = read_small_file(path), scale = read_small_file(path + ".scale"),
              unit = read_small_file(path + ".unit");
   const auto config = text ? parse_config(*text) : std::nullopt;
-  const double joules = scale ? std::strtod(scale->c_str(), nullptr) : 0;
+  const double joules = scale ? parse_number<double>(*scale).value_or(0) : 0;
   if (!config || !unit || *unit != "Joules" || !(joules > 0 && joules < 1)) return std::nullopt;
   return Event{name, domain, *config, joules * 1e6};
 }
@@ -92,15 +92,13 @@ std::optional<Event> find_event(const std::string& pmu, const std::string& name,
 std::vector<int> parse_cpus(const std::string& text) {
   constexpr std::uint64_t kMostCpus = 65536;
   std::vector<int> cpus;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    const std::string part = text.substr(at, comma - at);
+  for (const std::string_view part : split(text, ',')) {
     const std::size_t dash = part.find('-');
-    const auto first = parse_unsigned(part.substr(0, dash));
-    const auto last = dash == part.npos ? first : parse_unsigned(part.substr(dash + 1));
+    const auto first = parse_number<std::uint64_t>(part.substr(0, dash));
+    const auto last =
+        dash == part.npos ? first : parse_number<std::uint64_t>(part.substr(dash + 1));
     if (!first || !last || *last < *first || *last >= kMostCpus) return {};
     for (std::uint64_t cpu = *first; cpu <= *last; ++cpu) cpus.push_back(static_cast<int>(cpu));
-    at = comma + 1;
   }
   return cpus;
 }

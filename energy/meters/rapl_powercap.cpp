@@ -44,19 +44,12 @@ class CounterFile {
     char text[64];
     const long n = file_.read(text, sizeof text);
     if (n < 0) return {now_ns, ReadStatus::failed, 0};
-    const auto value = parse_unsigned(trimmed({text, static_cast<std::size_t>(n)}));
+    const auto value = parse_number<std::uint64_t>(trimmed({text, static_cast<std::size_t>(n)}));
     return {now_ns, value ? ReadStatus::good : ReadStatus::garbage, value.value_or(0)};
   }
 
   // Whether the zone is there again, and still the same one.
-  bool reopen() {
-    char text[64];
-    OpenFile name;
-    if (name.open(name_path_.c_str()) != 0) return false;
-    const long n = name.read(text, sizeof text);
-    return n >= 0 && trimmed({text, static_cast<std::size_t>(n)}) == name_ &&
-           file_.open(path_.c_str()) == 0;
-  }
+  bool reopen() { return read_small_file(name_path_) == name_ && file_.open(path_.c_str()) == 0; }
 
   std::string path_, name_path_, name_;
   OpenFile file_;

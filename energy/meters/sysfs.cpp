@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <utility>
 
 namespace hg::energy {
@@ -34,32 +33,9 @@ long OpenFile::read(char* to, std::size_t size) const {
   return n >= 0 ? n : -errno;
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kBlank);
-  if (first == text.npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
-
-std::optional<std::uint64_t> parse_unsigned(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-std::optional<std::string> read_small_file(const std::string& path) {
-  OpenFile file;
-  char text[4096];
-  if (file.open(path.c_str()) != 0) return std::nullopt;
-  const long n = file.read(text, sizeof text);
-  if (n < 0) return std::nullopt;
-  return std::string(trimmed({text, static_cast<std::size_t>(n)}));
-}
-
 std::optional<std::uint64_t> read_number(const std::string& path) {
   const auto text = read_small_file(path);
-  return text ? parse_unsigned(*text) : std::nullopt;
+  return text ? parse_number<std::uint64_t>(*text) : std::nullopt;
 }
 
 }  // namespace hg::energy

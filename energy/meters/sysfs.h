@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
+
+#include "tensor/base/files.h"
+#include "tensor/base/text.h"
 
 namespace hg::energy {
 
@@ -25,13 +27,7 @@ class OpenFile {
   int fd_ = -1;
 };
 
-// Text without blanks and line ends around it.
-std::string_view trimmed(std::string_view text);
-// Decimal digits and nothing else.
-std::optional<std::uint64_t> parse_unsigned(std::string_view text);
-
-// The first 4 KB, trimmed; none if the file cannot be read.
-std::optional<std::string> read_small_file(const std::string& path);
+// None if the file cannot be read or holds anything but a number.
 std::optional<std::uint64_t> read_number(const std::string& path);
 
 }  // namespace hg::energy

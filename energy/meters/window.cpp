@@ -1,10 +1,10 @@
 #include "energy/meters/window.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
 #include <thread>
+
+#include "tensor/base/clock.h"
 
 namespace hg::energy {
 namespace {
@@ -13,22 +13,16 @@ constexpr double kEnoughUj = 61'000;
 
 }  // namespace
 
-double cpu_seconds() {
-  timespec t{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-
 Window measure(Meter& meter, double seconds, const std::function<void(std::uint64_t calls)>& body) {
   const Reading first = meter.read();
-  const double cpu = cpu_seconds();
+  const double cpu = process_cpu_s();
   Window w;
   std::uint64_t batch = 1;
   while (w.seconds < seconds || (w.total_uj() < kEnoughUj && w.seconds < 10 * seconds)) {
     body(batch);
     w.calls += batch;
     const Reading now = meter.read();
-    w.seconds = static_cast<double>(now.time_ns - first.time_ns) * 1e-9;
+    w.seconds = seconds_between(first.time_ns, now.time_ns);
     for (std::size_t d = 0; d < kDomains; ++d)
       if (now.domains[d])
         w.uj[d] = static_cast<double>((now.domains[d]->energy - first.domains[d]->energy).value);
@@ -36,7 +30,7 @@ Window measure(Meter& meter, double seconds, const std::function<void(std::uint6
     const double per_call = w.seconds / static_cast<double>(w.calls);
     batch = static_cast<std::uint64_t>(std::clamp(seconds / 20 / per_call, 1.0, 1e9));
   }
-  w.cpu_seconds = cpu_seconds() - cpu;
+  w.cpu_seconds = process_cpu_s() - cpu;
   return w;
 }
 

@@ -23,6 +23,4 @@ Window measure(Meter& meter, double seconds, const std::function<void(std::uint6
 // would only repeat its own assumption.
 std::optional<Watts> idle_power(Meter& meter);
 
-double cpu_seconds();  // of all threads of this process
-
 }  // namespace hg::energy

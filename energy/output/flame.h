@@ -12,7 +12,4 @@ namespace hg::energy {
 // takes the page's colour. `unattributed` and `profiler` are frames of their own.
 std::string flame_svg(std::span<const LedgerRow> rows);
 
-// & < > " ' escaped, for text in HTML and SVG.
-std::string escape_html(std::string_view text);
-
 }  // namespace hg::energy

@@ -12,18 +12,6 @@ constexpr std::size_t kBuffer = 1 << 16;
 
 std::string json_text(std::string_view text) { return nlohmann::json(text).dump(); }
 
-// forward, blocks, 3, attn -> the levels an op of blocks.3.attn is nested in.
-std::vector<std::string> levels_of(const RowLabel& label) {
-  std::vector<std::string> levels{json_text(label.phase)};
-  std::string_view rest = label.layer;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('.'), rest.size());
-    levels.push_back(json_text(rest.substr(0, end)));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return levels;
-}
-
 }  // namespace
 
 ChromeTrace::ChromeTrace(Write write, std::uint64_t most) : write_(std::move(write)), most_(most) {
@@ -75,7 +63,9 @@ void ChromeTrace::activity(std::size_t thread, const Activity& a, const RowTable
 const ChromeTrace::Names& ChromeTrace::names_of(RowId row, const RowTable& rows) {
   for (auto r = static_cast<RowId>(names_.size()); r <= row; ++r) {
     const RowLabel label = rows.label(r);
-    names_.push_back({levels_of(label), json_text(label.op)});
+    Names names{{json_text(label.phase)}, json_text(label.op)};
+    for (const std::string_view level : levels_of(label)) names.levels.push_back(json_text(level));
+    names_.push_back(std::move(names));
   }
   return names_[row];
 }

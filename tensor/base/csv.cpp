@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
-#include "tensor/base/files.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
 
@@ -42,6 +40,35 @@ std::string take_field(std::string_view& text, const std::string& source) {
   return field;
 }
 
+std::string field_text(const std::string& value) { return value; }
+std::string field_text(const std::optional<double>& value) {
+  return value ? fmt::format("{}", *value) : "";
+}
+template <class Number>
+std::string field_text(const Number& value) {
+  return fmt::format("{}", value);
+}
+
+bool may_be_missing(const CsvColumn& column) {
+  return std::holds_alternative<std::optional<double>*>(column.value);
+}
+
+// False: the field holds no such value.
+bool put_field(std::string& value, const std::string& field) {
+  value = field;
+  return true;
+}
+template <class Number>
+bool put_field(Number& value, std::string_view field) {
+  const std::optional<Number> number = parse_number<Number>(field);
+  if (number) value = *number;
+  return number && std::isfinite(static_cast<double>(*number));
+}
+bool put_field(std::optional<double>& value, std::string_view field) {
+  value.reset();
+  return field.empty() || put_field(value.emplace(), field);
+}
+
 }  // namespace
 
 std::vector<CsvRow> parse_csv(std::string_view text, const std::string& source) {
@@ -67,69 +94,48 @@ std::string to_csv(const CsvRow& row) {
   return line;
 }
 
-CsvTable::CsvTable(std::string_view text, std::string source)
+std::string csv_header(const CsvColumns& columns) {
+  CsvRow names;
+  for (const CsvColumn& column : columns) names.emplace_back(column.name);
+  return to_csv(names);
+}
+
+std::string csv_line(const CsvColumns& columns) {
+  CsvRow fields;
+  for (const CsvColumn& column : columns)
+    fields.push_back(
+        std::visit([](const auto* value) { return field_text(*value); }, column.value));
+  return to_csv(fields);
+}
+
+CsvReader::CsvReader(std::string_view text, std::string source, const CsvColumns& columns)
     : source_(std::move(source)), rows_(parse_csv(text, source_)) {
   usage_require(!rows_.empty(), source_, "is empty, expected a line of columns");
-  for (const CsvRow& row : rows_)
-    usage_require(row.size() == rows_[0].size(), source_, "a row has {} fields, expected {}",
-                  row.size(), rows_[0].size());
-}
-
-const std::string& CsvTable::text(std::size_t row, std::string_view column) const {
-  const auto found = std::find(rows_[0].begin(), rows_[0].end(), column);
-  usage_require(found != rows_[0].end(), source_, "has no column {}", column);
-  return rows_[row + 1][static_cast<std::size_t>(found - rows_[0].begin())];
-}
-
-std::optional<double> CsvTable::figure(std::size_t row, std::string_view column) const {
-  const std::string& field = text(row, column);
-  if (field.empty()) return std::nullopt;
-  char* end = nullptr;
-  const double value = std::strtod(field.c_str(), &end);
-  usage_require(*end == '\0' && std::isfinite(value), source_, "{} is \"{}\", expected a number",
-                column, printable(field, 40));
-  return value;
-}
-
-double CsvTable::number(std::size_t row, std::string_view column) const {
-  const std::optional<double> value = figure(row, column);
-  usage_require(value.has_value(), source_, "{} is \"\", expected a number", column);
-  return *value;
-}
-
-CsvLog CsvLog::create(std::string path, CsvRow columns) {
-  CsvLog log(std::move(path), std::move(columns));
-  log.write();
-  return log;
-}
-
-CsvLog CsvLog::resume(std::string path, CsvRow columns, std::size_t rows) {
-  CsvLog log(std::move(path), std::move(columns));
-  std::vector<CsvRow> found = parse_csv(MappedFile(log.path_).bytes(), log.path_);
-  usage_require(!found.empty() && found[0] == log.columns_, log.path_, "expected the columns {}",
-                fmt::join(log.columns_, ","));
-  usage_require(found.size() - 1 >= rows, log.path_, "expected at least {} rows, got {}", rows,
-                found.size() - 1);
-  for (std::size_t i = 1; i <= rows; ++i) {
-    usage_require(found[i].size() == log.columns_.size(), log.path_,
-                  "row {}: expected {} fields, got {}", i, log.columns_.size(), found[i].size());
-    log.rows_.push_back(std::move(found[i]));
+  usage_require(text.ends_with('\n'), source_, "line {} has no end: the file is cut short",
+                rows_.size());
+  for (const CsvColumn& column : columns) {
+    const auto found = std::find(rows_[0].begin(), rows_[0].end(), column.name);
+    usage_require(found != rows_[0].end() || may_be_missing(column), source_,
+                  "has no column {}, expected the columns {}", column.name,
+                  trimmed(csv_header(columns)));
+    places_.push_back(static_cast<std::size_t>(found - rows_[0].begin()));
   }
-  log.write();
-  return log;
 }
 
-void CsvLog::append(const CsvRow& row) {
-  require(row.size() == columns_.size(), path_, "expected {} fields, got {}", columns_.size(),
-          row.size());
-  rows_.push_back(row);
-  write();
-}
-
-void CsvLog::write() const {
-  std::string text = to_csv(columns_);
-  for (const CsvRow& row : rows_) text += to_csv(row);
-  write_file(path_, text);
+bool CsvReader::next(const CsvColumns& columns) {
+  if (next_ == rows_.size()) return false;
+  const CsvRow& row = rows_[next_++];
+  const std::string where = fmt::format("{}: line {}", source_, next_);
+  usage_require(row.size() == rows_[0].size(), where, "expected {} fields, got {}", rows_[0].size(),
+                row.size());
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (places_[i] == row.size()) continue;
+    const std::string& field = row[places_[i]];
+    const auto put = [&](auto* value) { return put_field(*value, field); };
+    usage_require(std::visit(put, columns[i].value), where, "{} is {}, expected a number",
+                  columns[i].name, excerpt(field));
+  }
+  return true;
 }
 
 }  // namespace hg

@@ -1,55 +1,64 @@
-// A CSV file that grows by rows and is whole at any moment: each append rewrites it atomically
-// (rows are few, one an epoch), so a kill leaves either the old rows or the old rows and the new.
+// CSV (RFC 4180): rows as text, and files of typed rows whose columns are told once, for reading
+// and for writing.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace hg {
 
 using CsvRow = std::vector<std::string>;
 
-// All rows of the text, the header included, as fields; RFC 4180.
+// All rows of the text, the header included. A fault is a UsageError that names the source.
 std::vector<CsvRow> parse_csv(std::string_view text, const std::string& source);
 std::string to_csv(const CsvRow& row);  // one line with its end
 
-// Rows under named columns. Throws UsageError, naming the source, for what is not there.
-class CsvTable {
- public:
-  CsvTable(std::string_view text, std::string source);
+// A column, and where a row keeps its value. An optional one is empty where it is none, and a file
+// may lack its column.
+struct CsvColumn {
+  std::string_view name;
+  std::variant<std::string*, double*, std::int64_t*, std::uint64_t*, std::optional<double>*> value;
+};
+using CsvColumns = std::vector<CsvColumn>;
 
-  std::size_t rows() const { return rows_.size() - 1; }
-  const std::string& text(std::size_t row, std::string_view column) const;
-  // Finite; none: the field is empty.
-  std::optional<double> figure(std::size_t row, std::string_view column) const;
-  double number(std::size_t row, std::string_view column) const;  // the same, never empty
+std::string csv_header(const CsvColumns& columns);
+std::string csv_line(const CsvColumns& columns);
+
+// Takes the rows of a text one by one into what the columns point to. Finds columns by name; throws
+// UsageError, with source and line, for what is missing or no number.
+class CsvReader {
+ public:
+  CsvReader(std::string_view text, std::string source, const CsvColumns& columns);
+  bool next(const CsvColumns& columns);  // false: there are no more rows
 
  private:
   std::string source_;
-  std::vector<CsvRow> rows_;  // the first holds the columns
+  std::vector<CsvRow> rows_;         // the first holds the names of the columns
+  std::vector<std::size_t> places_;  // of each column in a row; past its end: it has none
+  std::size_t next_ = 1;
 };
 
-class CsvLog {
- public:
-  // A new file with the header alone.
-  static CsvLog create(std::string path, CsvRow columns);
-  // Goes on after the first `rows` rows of an existing file: what a killed run wrote after the
-  // checkpoint it resumes from is dropped, so no row comes twice. For that, the row of an epoch has
-  // to be appended before the checkpoint of the same epoch is written.
-  static CsvLog resume(std::string path, CsvRow columns, std::size_t rows);
+// columns(row) gives the CsvColumns of a row.
+template <class Row, class Columns>
+std::string write_csv(const std::vector<Row>& rows, const Columns& columns) {
+  Row row{};
+  std::string text = csv_header(columns(row));
+  for (const Row& each : rows) text += csv_line(columns(row = each));
+  return text;
+}
 
-  void append(const CsvRow& row);
-  const std::vector<CsvRow>& rows() const { return rows_; }
-
- private:
-  CsvLog(std::string path, CsvRow columns) : path_(std::move(path)), columns_(std::move(columns)) {}
-  void write() const;
-
-  std::string path_;
-  CsvRow columns_;
-  std::vector<CsvRow> rows_;
-};
+template <class Row, class Columns>
+std::vector<Row> read_csv(std::string_view text, const std::string& source,
+                          const Columns& columns) {
+  Row row{};
+  CsvReader reader(text, source, columns(row));
+  std::vector<Row> rows;
+  while (reader.next(columns(row = Row{}))) rows.push_back(row);
+  return rows;
+}
 
 }  // namespace hg

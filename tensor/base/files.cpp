@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <system_error>
 
+#include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
 
 namespace hg {
@@ -80,27 +80,70 @@ void write_file(const std::string& path, std::string_view contents) {
   file.commit();
 }
 
-MappedFile::MappedFile(const std::string& path) {
-  // Without O_NONBLOCK, opening a pipe would wait for its writer.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) usage_fail(path, "cannot read: {}", std::strerror(errno));
+// Without O_NONBLOCK, opening a pipe would wait for its writer.
+InputFile::InputFile(std::string path)
+    : path_(std::move(path)), fd_(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
+  if (fd_ < 0) usage_fail(path_, "cannot read: {}", std::strerror(errno));
   struct stat info;
-  const bool regular = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-  void* data = nullptr;
-  int code = 0;
-  if (regular && info.st_size > 0) {
-    size_ = static_cast<std::size_t>(info.st_size);
-    data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data == MAP_FAILED) code = errno;
+  const bool regular = ::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode);
+  if (!regular) ::close(fd_);
+  usage_require(regular, path_, "cannot read: not a regular file");
+  size_ = static_cast<std::uint64_t>(info.st_size);
+}
+
+InputFile::~InputFile() { ::close(fd_); }
+
+void InputFile::read(void* to, std::size_t bytes) {
+  std::size_t got = 0;
+  while (got < bytes) {
+    const ssize_t n = ::read(fd_, static_cast<char*>(to) + got, bytes - got);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(path_, "cannot read: {}", std::strerror(errno));
+    require(n > 0, path_, "expected {} bytes, could read only {}", bytes, got);
+    got += static_cast<std::size_t>(n);
   }
-  ::close(fd);
-  usage_require(regular, path, "cannot read: not a regular file");
-  require(code == 0, path, "cannot read: {}", std::strerror(code));
+}
+
+MappedFile::MappedFile(const std::string& path) {
+  const InputFile file(path);
+  if (file.size() == 0) return;
+  size_ = static_cast<std::size_t>(file.size());
+  void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
+  if (data == MAP_FAILED) fail(path, "cannot read: {}", std::strerror(errno));
   data_ = static_cast<const char*>(data);
 }
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<char*>(data_), size_);
+}
+
+std::string read_text(const std::string& path, std::uint64_t most_bytes) {
+  InputFile file(path);
+  usage_require(file.size() <= most_bytes, path, "{} bytes, expected at most {}", file.size(),
+                most_bytes);
+  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  file.read(text.data(), text.size());
+  return text;
+}
+
+std::optional<std::string> read_small_file(const std::string& path) {
+  char text[4096];
+  const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return std::nullopt;
+  const ssize_t n = ::read(fd, text, sizeof text);
+  ::close(fd);
+  if (n < 0) return std::nullopt;
+  return std::string(trimmed({text, static_cast<std::size_t>(n)}));
+}
+
+bool is_file(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
 }
 
 void make_folder(const std::string& path) {

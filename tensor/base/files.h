@@ -1,14 +1,19 @@
-// Files of a run folder. A file appears under its final name only when it is whole: it is written
-// beside (NAME.tmp), synced, then renamed. Whatever fails or is killed before leaves the old file.
+// Reading and writing files. Faults of what a user gave are UsageErrors, others Errors; all begin
+// with the path.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace hg {
 
+// A file that appears under its final name only when it is whole: it is written beside (NAME.tmp),
+// synced, then renamed. Whatever fails or is killed before leaves the old file.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);
@@ -30,7 +35,25 @@ class AtomicFile {
 
 void write_file(const std::string& path, std::string_view contents);
 
-// A regular file's contents mapped into memory, for reading.
+// A regular file, open for reading.
+class InputFile {
+ public:
+  explicit InputFile(std::string path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  std::uint64_t size() const { return size_; }
+  void read(void* to, std::size_t bytes);  // its next bytes
+  int descriptor() const { return fd_; }
+
+ private:
+  const std::string path_;
+  std::uint64_t size_ = 0;
+  int fd_ = -1;
+};
+
+// The same with its contents mapped into memory.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);
@@ -44,6 +67,14 @@ class MappedFile {
   const char* data_ = nullptr;
   std::size_t size_ = 0;
 };
+
+std::string read_text(const std::string& path, std::uint64_t most_bytes = UINT64_MAX);
+// Of a file of the kernel, whose size is not known: its first 4 KB, trimmed; none if it cannot be
+// read.
+std::optional<std::string> read_small_file(const std::string& path);
+
+bool is_file(const std::filesystem::path& path);
+bool is_folder(const std::filesystem::path& path);
 
 // Makes the folder, parents included, and makes sure that files can be written in it.
 void make_folder(const std::string& path);

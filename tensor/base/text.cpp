@@ -20,6 +20,8 @@ std::string printable(std::string_view text, std::size_t longest) {
   return text.size() > longest ? line + "..." : line;
 }
 
+std::string excerpt(std::string_view text) { return '"' + printable(text, 60) + '"'; }
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   constexpr std::size_t kLongest = 200;  // the cost is quadratic, and names are short
   a = a.substr(0, kLongest);
@@ -47,13 +49,26 @@ std::string nearest(std::string_view name, const std::vector<std::string>& candi
   return best == candidates.end() ? "" : *best;
 }
 
-std::vector<std::string_view> words(std::string_view text) {
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(kBlank);
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    if (end > 0) parts.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == text.npos) return parts;
+    text.remove_prefix(end + 1);
   }
+}
+
+std::vector<std::string_view> words(std::string_view text) {
+  std::vector<std::string_view> parts = split(text, ' ');
+  std::erase(parts, "");
   return parts;
 }
 
@@ -72,6 +87,26 @@ std::string with_prefix(double value, std::string_view unit) {
                      : size < 99.95 ? 1
                                     : 0,
                      kPrefixes[prefix], unit);
+}
+
+std::string with_prefix(const Interval& i, std::string_view unit) {
+  return fmt::format("{} ({} to {})", with_prefix(i.value, unit), with_prefix(i.low, unit),
+                     with_prefix(i.high, unit));
+}
+
+std::string escape_html(std::string_view text) {
+  constexpr std::pair<char, std::string_view> kEscapes[] = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
+  std::string escaped;
+  for (const char c : text) {
+    const auto found = std::find_if(std::begin(kEscapes), std::end(kEscapes),
+                                    [&](const auto& escape) { return escape.first == c; });
+    if (found == std::end(kEscapes))
+      escaped += c;
+    else
+      escaped += found->second;
+  }
+  return escaped;
 }
 
 }  // namespace hg

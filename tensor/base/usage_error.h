@@ -24,4 +24,16 @@ void usage_require(bool ok, std::string_view who, fmt::format_string<Args...> fa
     usage_fail(who, fault, std::forward<Args>(args)...);
 }
 
+// work(), where an Error means that what the user gave is at fault. `who` names it, if the message
+// does not.
+template <class Work>
+decltype(auto) blame_input(const std::string& who, Work&& work) {
+  try {
+    return work();
+  } catch (const Error& e) {
+    if (who.empty()) throw UsageError(e.what());
+    usage_fail(who, "{}", e.what());
+  }
+}
+
 }  // namespace hg

@@ -1,10 +1,10 @@
 // Host memory, from the caching allocator.
 #include "tensor/backend.h"
 
-#include <chrono>
 #include <cstring>
 
 #include "tensor/allocator.h"
+#include "tensor/base/clock.h"
 #include "tensor/cuda_device.h"
 
 namespace hg {
@@ -19,10 +19,7 @@ class CpuBackend final : public Backend {
   }
   void fill_zero(void* p, std::size_t bytes) override { std::memset(p, 0, bytes); }
   void synchronize() override {}
-  std::int64_t timestamp_ns() override {
-    using namespace std::chrono;
-    return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
-  }
+  std::int64_t timestamp_ns() override { return now_ns(); }
 };
 
 }  // namespace

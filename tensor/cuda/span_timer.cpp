@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "tensor/base/clock.h"
 #include "tensor/cuda/event.h"
 #include "tensor/cuda/stream.h"
 #include "tensor/cuda_device.h"
@@ -57,7 +58,7 @@ class EventTimer final : public SpanTimer {
     Owned event = take();
     event->record(stream().handle());
     event->wait();
-    set_last(std::move(event), static_cast<double>(hg::backend(Device::cpu).timestamp_ns()));
+    set_last(std::move(event), static_cast<double>(now_ns()));
   }
 
   // From event to event: a difference since the start of a long run would be too coarse.

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <csignal>
 
-#include "tensor/base/csv.h"
 #include "tensor/observer.h"
 #include "tests/support/temp_folder.h"
 #include "train/commands/commands.h"
@@ -47,16 +46,13 @@ Config tiny(const std::string& device, std::vector<std::string> settings = {}) {
   return parse_config(kTiny, "tiny.toml", settings);
 }
 
-RunResult train(const Config& config, const std::string& folder, bool resume = false) {
+RunEnding train(const Config& config, const std::string& folder, bool resume = false) {
   std::filesystem::create_directories(folder);
-  return train_run(config, open_run(config), {folder, resume, false, ProgressMode::quiet}).result;
+  return train_run(config, open_run(config), {folder, resume, false, ProgressMode::quiet});
 }
 
-std::vector<double> column(const std::string& folder, const std::string& name) {
-  const CsvTable table(contents_of(folder + "/metrics.csv"), "metrics.csv");
-  std::vector<double> values;
-  for (std::size_t r = 0; r < table.rows(); ++r) values.push_back(table.number(r, name));
-  return values;
+std::vector<EpochRow> epochs_of(const std::string& folder) {
+  return read_metrics(folder + "/metrics.csv");
 }
 
 // The largest difference of two tensors, in parts of the largest element.
@@ -71,24 +67,25 @@ double difference(const Tensor& a, const Tensor& b) {
 }
 
 void check_same_course(const std::string& cpu, const std::string& cuda) {
-  for (const char* name : {"train_loss", "test_loss"}) {
-    INFO(name);
-    const std::vector<double> a = column(cpu, name), b = column(cuda, name);
-    REQUIRE(a.size() == b.size());
-    for (std::size_t i = 0; i < a.size(); ++i) CHECK(b[i] == doctest::Approx(a[i]).epsilon(1e-3));
+  const std::vector<EpochRow> a = epochs_of(cpu), b = epochs_of(cuda);
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    INFO("epoch " << i + 1);
+    CHECK(b[i].train_loss.value() == doctest::Approx(a[i].train_loss.value()).epsilon(1e-3));
+    CHECK(b[i].test_loss.value() == doctest::Approx(a[i].test_loss.value()).epsilon(1e-3));
+    CHECK(b[i].flops == a[i].flops);
   }
-  CHECK(column(cpu, "flops") == column(cuda, "flops"));
 }
 
 TEST_CASE("a run of 20 steps takes the course that it takes on the CPU") {
   const TempFolder folder;
-  const RunResult cpu = train(tiny("cpu"), folder / "cpu"),
+  const RunEnding cpu = train(tiny("cpu"), folder / "cpu"),
                   cuda = train(tiny("cuda"), folder / "cuda");
   CHECK(cuda.steps == 20);
-  CHECK(cuda.position.flops == cpu.position.flops);
+  CHECK(cuda.summary.flops == cpu.summary.flops);
   check_same_course(folder / "cpu", folder / "cuda");
-  const std::vector<double> losses = column(folder / "cuda", "train_loss");
-  CHECK(losses.back() < losses.front());
+  const std::vector<EpochRow> epochs = epochs_of(folder / "cuda");
+  CHECK(epochs.back().train_loss < epochs.front().train_loss);
   const Safetensors a = read_safetensors(folder / "cpu/model.safetensors"),
                     b = read_safetensors(folder / "cuda/model.safetensors");
   REQUIRE(a.tensors.size() == b.tensors.size());
@@ -117,11 +114,11 @@ TEST_CASE("a run that is stopped and resumed on the device ends with the same bi
   {
     StopAfter stop(2);
     const ObserverGuard guard(stop);
-    const RunResult part = train(config, folder / "parts");
+    const RunEnding part = train(config, folder / "parts");
     REQUIRE(part.end == RunEnd::interrupted);
     REQUIRE(part.steps % 4 != 0);
   }
-  const RunResult rest = train(config, folder / "parts", true);
+  const RunEnding rest = train(config, folder / "parts", true);
   CHECK(rest.end == RunEnd::finished);
   CHECK(contents_of(folder / "parts/model.safetensors") ==
         contents_of(folder / "whole/model.safetensors"));

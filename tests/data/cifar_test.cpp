@@ -59,7 +59,7 @@ TEST_CASE("a damaged CIFAR file is named with what was expected") {
   contains(fault(), "0 bytes");
   write(path, cifar_records(1, {1, 10}));
   contains(fault(), "label 10 of record 1, expected 0 to 9");
-  contains(fault_of([&] { open_cifar10(folder.path(), Split::test); }), "no such file");
+  contains(fault_of([&] { open_cifar10(folder.path(), Split::test); }), "No such file");
   contains(fault_of([&] { open_cifar10(folder / "nowhere", Split::train); }), "cannot list");
 }
 

@@ -84,7 +84,7 @@ TEST_CASE("what is no image, or a cut off or absurd one, is an error") {
   none.replace(16, 8, big_endian(0) + big_endian(8));
   contains(fault_of([&] { decoded(none); }), "damaged image header");
   contains(fault_of([] { load_image("/nowhere/at all.png"); }),
-           "/nowhere/at all.png: no such file");
+           "/nowhere/at all.png: cannot read: No such file");
   contains(fault_of([] { load_image("/dev/null"); }), "not a regular file");
 }
 

@@ -177,7 +177,7 @@ TEST_CASE("wrong use is refused in one line") {
   refused(tiny({"--steps", "0"}), {"--steps"});
   refused(tiny({"--profile", folder / "none.json"}), {"none.json", "cannot read"});
   put(folder / "bad.json", "{\"format\": 3}");
-  refused(tiny({"--profile", folder / "bad.json"}), {"bad.json", "is no energy profile"});
+  refused(tiny({"--profile", folder / "bad.json"}), {"bad.json", "format"});
   refused({"ops", "--filter", "no_such_op"}, {"--filter", "no_such_op"});
   refused({"diff", folder / "none.json", folder / "bad.json"}, {"none.json"});
   refused({"diff", folder / "bad.json", folder / "bad.json"}, {"bad.json", "\"ops\" is missing"});

@@ -1,13 +1,11 @@
 #include "tools/hgprof/attention_case.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "autograd/tape.h"
 #include "nn/attention/prune.h"
-#include "tensor/backend.h"
+#include "tensor/base/clock.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/memory_peak.h"
 #include "tensor/random.h"
@@ -43,11 +41,7 @@ class CoreCounter final : public Observer {
 
 // Other programs lengthen wall time, but not what a thread has worked; with several threads inside
 // an op, wall time is all there is.
-std::int64_t core_ns() {
-  timespec t{};
-  ::clock_gettime(cpu::threads() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-  return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
+std::int64_t core_ns() { return cpu::threads() == 1 ? thread_cpu_ns() : now_ns(); }
 
 class CoreClock final : public Observer {
  public:
@@ -70,8 +64,6 @@ std::shared_ptr<const PairSupport> random_support(const CaseOptions& o) {
   how.fraction = o.pruned;
   return nn::prune({priors}, how).supports[0];
 }
-
-std::int64_t now_ns() { return backend(Device::cpu).timestamp_ns(); }
 
 }  // namespace
 
@@ -142,7 +134,7 @@ CoreFigures measure_core(const AttentionCase& layer, Pass pass, energy::Meter& m
       layer.call(pass);
       figures.seconds = std::min(figures.seconds, static_cast<double>(clock.ns) * 1e-9);
       ++calls;
-    } while (static_cast<double>(now_ns() - start) * 1e-9 < seconds);
+    } while (seconds_since(start) < seconds);
   }
   const energy::LedgerRow core = core_row(session.stop());
   figures.joules = energy::to_joules({core.energy_uj}).value / calls;

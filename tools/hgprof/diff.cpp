@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "energy/books/labels.h"
-#include "tensor/base/files.h"
+#include "tensor/base/json_value.h"
 #include "tensor/base/usage_error.h"
 #include "tools/hgprof/commands.h"
 
@@ -31,54 +31,28 @@ struct Change {
   RowFigures a, b;
 };
 
-double number(const Json& object, const char* key, const std::string& source) {
-  const auto found = object.find(key);
-  usage_require(found != object.end() && found->is_number(), source,
-                "is no profile of hgprof --json: \"{}\" is missing or no number", key);
-  return *found;
-}
-
-std::string text(const Json& object, const char* key, const std::string& source) {
-  const auto found = object.find(key);
-  usage_require(found != object.end() && found->is_string(), source,
-                "is no profile of hgprof --json: \"{}\" is missing or no text", key);
-  return *found;
-}
-
-Json read_json(const std::string& path) {
-  const MappedFile file(path);
-  try {
-    return Json::parse(file.bytes());
-  } catch (const nlohmann::json::parse_error& e) {
-    usage_fail(path, "no JSON: the fault is at byte {}", e.byte);
-  }
-}
-
 Profile read_profile(const std::string& path) {
-  const Json json = read_json(path);
-  usage_require(json.is_object() && json.contains("ops") && json["ops"].is_array(), path,
-                "is no profile of hgprof --json: \"ops\" is missing");
-  const double steps = json.contains("steps") ? number(json, "steps", path) : 1;
+  const JsonValue json = JsonValue::read(path);
+  for (const char* key : {"ops", "total"})
+    usage_require(json.has(key), path, "is no profile of hgprof --json: \"{}\" is missing", key);
+  const double steps = json.number_if_any("steps").value_or(1);
   usage_require(steps > 0, path, "\"steps\": expected a positive number, got {}", steps);
   Profile profile;
-  for (const Json& op : json["ops"]) {
-    usage_require(op.is_object(), path, "an entry of \"ops\" is no object");
-    const RowFigures f{number(op, "energy_uj", path) / steps, number(op, "seconds", path) / steps,
-                       number(op, "flops", path) / steps, number(op, "low_uj", path) / steps,
-                       number(op, "high_uj", path) / steps};
-    profile.rows[{text(op, "phase", path), text(op, "layer", path), text(op, "op", path)}] = f;
+  for (const JsonValue& op : json["ops"].items()) {
+    const auto of_step = [&](const char* key) { return op[key].number() / steps; };
+    const RowFigures f{of_step("energy_uj"), of_step("seconds"), of_step("flops"),
+                       of_step("low_uj"), of_step("high_uj")};
+    profile.rows[{op["phase"].text(), op["layer"].text(), op["op"].text()}] = f;
     profile.total.flops += f.flops;
     profile.total.uj += f.uj;
   }
-  for (const char* key : {"unattributed", "profiler"}) {
+  for (const std::string key : {"unattributed", "profiler"}) {
     RowFigures f;
-    f.uj = number(json, (std::string(key) + "_uj").c_str(), path) / steps;
+    f.uj = json[key + "_uj"].number() / steps;
     profile.rows[{key, "", key}] = f;
     profile.total.uj += f.uj;
   }
-  usage_require(json.contains("total") && json["total"].is_object(), path,
-                "is no profile of hgprof --json: \"total\" is missing");
-  profile.total.seconds = number(json["total"], "seconds", path) / steps;
+  profile.total.seconds = json["total"]["seconds"].number() / steps;
   return profile;
 }
 

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "energy/meters/window.h"
-#include "tensor/backend.h"
+#include "tensor/base/clock.h"
 
 namespace hg::prof {
 namespace {
@@ -18,12 +17,11 @@ struct StepTime {
 };
 
 StepTime time_step(MeasuredStep& step) {
-  Backend& clock = backend(Device::cpu);
-  const std::int64_t start = clock.timestamp_ns();
-  const double cpu_before = energy::cpu_seconds();
+  const std::int64_t start = now_ns();
+  const double cpu_before = process_cpu_s();
   step();
-  const double cpu = energy::cpu_seconds() - cpu_before;
-  return {static_cast<double>(clock.timestamp_ns() - start) * 1e-9, cpu};
+  const double cpu = process_cpu_s() - cpu_before;
+  return {seconds_since(start), cpu};
 }
 
 struct StepTimes {

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include "energy/output/flame.h"
+#include "tensor/base/text.h"
 
 namespace hg::prof {
 namespace {
-
-using energy::escape_html;
 
 constexpr std::string_view kStyle = R"(
 :root { color-scheme: light dark; --line: #8884; }
@@ -34,10 +33,9 @@ std::string row_html(const energy::LedgerRow& r, std::int64_t total) {
       "<td>{}</td><td>{:.4f}</td><td>{:.2f}</td><td>{:.3f}</td><td>{:.2f}</td><td>{}</td>"
       "<td>{}</td><td>{}</td></tr>\n",
       escape_html(r.label.phase), escape_html(r.label.layer), escape_html(r.label.op), r.calls,
-      uj * 1e-6, static_cast<double>(r.low_uj) * 1e-6, static_cast<double>(r.high_uj) * 1e-6,
-      per(uj, static_cast<double>(total), 100), static_cast<double>(r.static_uj) * 1e-6,
-      r.seconds * 1e3, static_cast<double>(r.flops) * 1e-9, static_cast<double>(r.bytes) * 1e-6,
-      per(static_cast<double>(r.flops), r.seconds, 1e-9),
+      r.joules().value, r.joules().low, r.joules().high, per(uj, static_cast<double>(total), 100),
+      static_cast<double>(r.static_uj) * 1e-6, r.seconds * 1e3, static_cast<double>(r.flops) * 1e-9,
+      static_cast<double>(r.bytes) * 1e-6, per(static_cast<double>(r.flops), r.seconds, 1e-9),
       per(uj, static_cast<double>(r.flops), 1e6), energy::to_string(r.kind));
 }
 
@@ -55,9 +53,8 @@ std::string page(const std::string& title, const std::string& provenance,
       "<th>layer</th><th>op</th><th>calls</th><th>J</th><th>95 %</th><th>share %</th>"
       "<th>static J</th><th>ms</th><th>GFLOP</th><th>MB</th><th>GF/s</th><th>pJ/FLOP</th>"
       "<th>kind</th></tr></thead><tbody>\n{8}</tbody></table></div></body></html>\n",
-      escape_html(title), kStyle, escape_html(provenance),
-      static_cast<double>(ledger.energy_uj) * 1e-6, static_cast<double>(ledger.low_uj) * 1e-6,
-      static_cast<double>(ledger.high_uj) * 1e-6, energy::to_string(ledger.kind),
+      escape_html(title), kStyle, escape_html(provenance), ledger.joules().value,
+      ledger.joules().low, ledger.joules().high, energy::to_string(ledger.kind),
       energy::flame_svg(ledger.rows), rows);
 }
 

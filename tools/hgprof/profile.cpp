@@ -9,7 +9,6 @@
 #include "tools/hgprof/overhead.h"
 #include "tools/hgprof/page.h"
 #include "tools/hgprof/table.h"
-#include "train/run/energy_profile.h"
 #include "train/run/trace_file.h"
 
 namespace hg::prof {
@@ -155,7 +154,7 @@ int profile_command(const ProfileOptions& options) {
   const By by = by_of(options.by);
   const Sort sort = sort_of(options.sort);
   const Config config = options.load();
-  const energy::Calibration calibration = load_energy_profile(options.profile);
+  const energy::Calibration calibration = energy::load_calibration(options.profile);
   // Found out now if one of them cannot be written.
   std::optional<AtomicFile> csv, html;
   if (!options.csv.empty()) csv.emplace(options.csv);

@@ -24,14 +24,6 @@ struct Group {
       if (g.label == wanted) return g;
     return inner.emplace_back(Group{wanted, {}, {}});
   }
-  void add(const LedgerRow& row) {
-    const energy::RowLabel none;
-    LedgerRow more = row;
-    sum.label = more.label = none;
-    std::vector<LedgerRow> both{sum};
-    energy::add_rows(both, {more});
-    sum = both[0];
-  }
 };
 
 bool before(const Group& a, const Group& b, Sort sort) {
@@ -57,14 +49,13 @@ void sort_groups(std::vector<Group>& groups, Sort sort) {
 // blocks.3.attn: one group for each step down; the model's own ops are in "(model)".
 void add_to_tree(Group& root, const LedgerRow& row) {
   Group* at = &root;
-  std::string_view rest = row.label.layer.empty() ? "(model)" : std::string_view(row.label.layer);
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('.'), rest.size());
-    at = &at->child(std::string(rest.substr(0, end)));
-    at->add(row);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+  std::vector<std::string_view> levels = energy::levels_of(row.label);
+  if (levels.empty()) levels = {"(model)"};
+  for (const std::string_view level : levels) {
+    at = &at->child(std::string(level));
+    at->sum.add(row);
   }
-  at->child(row.label.op).add(row);
+  at->child(row.label.op).sum.add(row);
 }
 
 std::string flat_label(const energy::RowLabel& l, By by) {
@@ -108,10 +99,10 @@ std::string table_line(const std::string& label, const LedgerRow& r, std::int64_
   return fmt::format(
       "{:<{}} {:>10.4f} {:>10.4f} {:>10.4f} {:>6} {:>10.4f} {:>9.3f} {:>9.3f} {:>10.3f} {:>7} "
       "{:>9}\n",
-      label, kLabel, uj * 1e-6, static_cast<double>(r.low_uj) * 1e-6,
-      static_cast<double>(r.high_uj) * 1e-6, ratio(uj, static_cast<double>(total_uj), 100),
-      static_cast<double>(r.static_uj) * 1e-6, r.seconds * 1e3, flops * 1e-9,
-      static_cast<double>(r.bytes) * 1e-6, ratio(flops, r.seconds, 1e-9), ratio(uj, flops, 1e6));
+      label, kLabel, r.joules().value, r.joules().low, r.joules().high,
+      ratio(uj, static_cast<double>(total_uj), 100), static_cast<double>(r.static_uj) * 1e-6,
+      r.seconds * 1e3, flops * 1e-9, static_cast<double>(r.bytes) * 1e-6,
+      ratio(flops, r.seconds, 1e-9), ratio(uj, flops, 1e6));
 }
 
 std::string table(std::span<const LedgerRow> rows, By by, Sort sort, std::int64_t total_uj) {
@@ -121,7 +112,7 @@ std::string table(std::span<const LedgerRow> rows, By by, Sort sort, std::int64_
     if (by == By::layer)
       add_to_tree(root, row);
     else
-      root.child(flat_label(row.label, by)).add(row);
+      root.child(flat_label(row.label, by)).sum.add(row);
   }
   sort_groups(root.inner, sort);
   std::string text =

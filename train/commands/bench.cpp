@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tensor/base/peak_rss.h"
+#include "tensor/base/process.h"
 #include "tensor/cpu/parallel.h"
 #include "train/commands/commands.h"
 #include "train/phases/measured_step.h"

@@ -82,13 +82,12 @@ bool train_arm(Arm& arm, const std::string& parent, const CompareOptions& option
   PhaseData data = open_run(arm.config);
   const std::string folder = make_fresh_folder(parent, folder_name(arm.label));
   if (!options.quiet) fmt::print(stderr, "{}:\n", arm.label);
-  const RunResult result = train_run(arm.config, std::move(data),
-                                     {folder, false, false, progress_mode(stderr, options.quiet)})
-                               .result;
-  if (result.scores)
-    arm.trained = {*result.scores, energy::to_joules({result.energy.energy_uj}).value,
-                   result.position.seconds, folder};
-  return result.end != RunEnd::interrupted;
+  const RunEnding ending = train_run(arm.config, std::move(data),
+                                     {folder, false, false, progress_mode(stderr, options.quiet)});
+  const RunSummary& s = ending.summary;
+  if (s.accuracy)
+    arm.trained = {{*s.accuracy, *s.micro_f1, *s.macro_f1}, s.energy_j.value, s.seconds, folder};
+  return ending.end != RunEnd::interrupted;
 }
 
 std::vector<Arm> arms_of(const CompareOptions& options) {

@@ -1,5 +1,4 @@
 // hgtrain eval: a trained model on its test images; of a detector its boxes too.
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tensor/base/usage_error.h"
@@ -8,6 +7,7 @@
 #include "train/eval/evaluate.h"
 #include "train/step/open_data.h"
 #include "train/store/checkpoint.h"
+#include "train/store/run_folder.h"
 
 namespace hg {
 namespace {
@@ -60,15 +60,14 @@ Json to_json(const Evaluation& e, const std::vector<std::string>& names) {
 }  // namespace
 
 int eval_command(const EvalOptions& options) {
-  const bool folder = std::filesystem::is_directory(options.target);
+  const bool folder = is_folder(options.target);
   EvalOptions resolved = options;
   if (resolved.config.empty()) {
     usage_require(folder, options.target, "is no run folder; --config tells what model it holds");
-    resolved.config = options.target + "/config.toml";
+    resolved.config = RunFolder{options.target}.config();
   }
   const Config config = resolved.load();
-  const nn::Vit model =
-      load_model(folder ? options.target + "/model.safetensors" : options.target, config).model;
+  const nn::Vit model = load_model(model_file(options.target), config).model;
   const PhaseConfig& phase = config.phases.back();
   const auto set = open_data(config, phase.data, Split::test);
   if (detects(config)) require_boxes(config, config.phases.size() - 1, *set);

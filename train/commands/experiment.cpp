@@ -57,7 +57,7 @@ bool train_all(const ExperimentOptions& options, const std::string& folder, cons
     make_folder(own);
     const RunEnding ending = train_run(config, std::move(data),
                                        {own, true, false, progress_mode(stderr, options.quiet)});
-    if (ending.result.end == RunEnd::interrupted) return false;
+    if (ending.end == RunEnd::interrupted) return false;
     write_results(folder, plan, runs, false);
   }
   return true;

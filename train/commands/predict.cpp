@@ -14,6 +14,7 @@
 #include "train/config/selection.h"
 #include "train/eval/evaluate.h"
 #include "train/store/checkpoint.h"
+#include "train/store/run_folder.h"
 
 namespace hg {
 namespace {
@@ -32,14 +33,6 @@ struct Predictor {
 
   Prediction operator()(const Image& image) const;
 };
-
-Image load(const std::string& file) {
-  try {
-    return load_image(file);
-  } catch (const Error& e) {
-    throw UsageError(e.what());
-  }
-}
 
 // From (cx, cy, w, h) in parts of the image's sides.
 Box in_pixels(const float* box, const Image& image) {
@@ -108,9 +101,9 @@ nlohmann::ordered_json to_json(const std::string& file, const Prediction& p,
 
 int predict_command(const PredictOptions& options) {
   PredictOptions resolved = options;
-  resolved.config = options.run + "/config.toml";
+  resolved.config = RunFolder{options.run}.config();
   const Config config = resolved.load();
-  const std::string weights = options.run + "/model.safetensors";
+  const std::string weights = RunFolder{options.run}.model();
   usage_require(options.draw.empty() || detects(config), "--draw",
                 "needs a model that finds boxes, but the last phase of {} is \"{}\"", options.run,
                 config.phases.back().kind);
@@ -122,7 +115,7 @@ int predict_command(const PredictOptions& options) {
   options.tell_device(config);
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const std::string& file : options.images) {
-    const Image image = load(file);
+    const Image image = blame_input("", [&] { return load_image(file); });
     const Prediction p = predict(image);
     const std::string drawing = options.draw.empty() ? "" : draw(image, *p.box, options.draw, file);
     all.push_back(to_json(file, p, drawing));

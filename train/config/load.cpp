@@ -42,12 +42,6 @@ class Reader {
 
 bool is_of_phase(const std::string& key) { return key == "phase" || key.starts_with("phase."); }
 
-std::string trimmed(const std::string& text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
 [[noreturn]] void unknown_key(const std::string& origin, const std::string& key) {
   usage_fail(origin, "{}: unknown key; did you mean {}?", printable(key), nearest_key(key));
 }
@@ -154,8 +148,10 @@ Config Reader::read(const toml::table& file, const std::vector<std::string>& set
       const std::size_t equals = setting.find('=');
       usage_require(equals != std::string::npos && equals > 0, "--set",
                     "expected section.key=value, got \"{}\"", printable(setting));
-      const std::string key = trimmed(setting.substr(0, equals));
-      if (is_of_phase(key) == of_phases) apply(key, {trimmed(setting.substr(equals + 1))});
+      const std::string_view text = setting;
+      const std::string key(trimmed(text.substr(0, equals)));
+      if (is_of_phase(key) == of_phases)
+        apply(key, {std::string(trimmed(text.substr(equals + 1)))});
     }
   };
   read_sections(file);
@@ -187,8 +183,7 @@ Config load_config(const std::string& path_or_name, const std::vector<std::strin
   usage_require(is_path || std::filesystem::exists(path_or_name, error), printable(path_or_name),
                 "no such file, nor a built-in configuration; did you mean {}? (built in: {})",
                 nearest(path_or_name, names), fmt::join(names, ", "));
-  const MappedFile file(path_or_name);
-  return parse_config(file.bytes(), path_or_name, settings);
+  return parse_config(read_text(path_or_name), path_or_name, settings);
 }
 
 }  // namespace hg

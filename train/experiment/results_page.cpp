@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <set>
 
-#include "energy/output/flame.h"
 #include "tensor/base/text.h"
 #include "train/experiment/results.h"
 #include "train/report/chart.h"
@@ -13,10 +12,10 @@
 namespace hg::experiment {
 namespace {
 
-using energy::escape_html;
 using report::cell;
 using report::kTableEnd;
 using report::label_cell;
+using report::no_cell;
 using report::table_head;
 using statistics::ArmSummary;
 using statistics::Comparison;
@@ -27,23 +26,15 @@ std::string paragraph(const std::string& text, const char* css = "") {
 }
 
 std::string p_cell(double p) { return cell(p < 0.001 ? "<0.001" : fmt::format("{:.3f}", p), p); }
-std::string no_cell() { return cell("-", 0); }
-
-std::string figure_cell(double value, int decimals) {
-  return cell(fmt::format("{:.{}f}", value, decimals), value);
-}
-std::string figure_cell(const std::optional<double>& value, int decimals) {
-  return value ? figure_cell(*value, decimals) : no_cell();
-}
 
 // What is saved of the baseline's, and its interval; an F1 is not saved.
 std::string saving_cells(const Contrast* c) {
   if (!c || c->metric == Metric::micro_f1 || !c->comparison.saving_percent)
     return no_cell() + no_cell() + no_cell();
   const statistics::Estimate& saving = *c->comparison.saving_percent;
-  return figure_cell(saving.value, 1) + (saving.interval ? figure_cell(saving.interval->low, 1) +
-                                                               figure_cell(saving.interval->high, 1)
-                                                         : no_cell() + no_cell());
+  return cell(saving.value, 1) +
+         (saving.interval ? cell(saving.interval->low, 1) + cell(saving.interval->high, 1)
+                          : no_cell() + no_cell());
 }
 
 std::string provenance(const Results& r) {
@@ -79,7 +70,7 @@ std::string answers(const Results& r) {
 }
 
 std::string shapiro_cells(const ArmSummary& s) {
-  if (s.shapiro) return figure_cell(s.shapiro->w, 4) + p_cell(s.shapiro->p);
+  if (s.shapiro) return cell(s.shapiro->w, 4) + p_cell(s.shapiro->p);
   return fmt::format("<td title=\"{}\">-</td>", escape_html(s.shapiro_refusal)) + no_cell();
 }
 
@@ -100,10 +91,9 @@ std::string arms_table(const Analysis& a) {
             cell(fmt::format("{:.4g}", energy.mean), energy.mean) +
             (energy.sd ? cell(fmt::format("{:.2g}", *energy.sd), *energy.sd) : no_cell()) +
             cell(fmt::format("{:.4g}", energy.median), energy.median) + shapiro_cells(energy) +
-            figure_cell(f1.mean, 4) + figure_cell(f1.sd, 4) + figure_cell(macro, 4) +
-            figure_cell(arm.summary(Metric::seconds)->mean, 1) +
-            figure_cell(arm.mean_flops * 1e-9, 0) + figure_cell(arm.mean_tokens_per_image, 1) +
-            cell(with_prefix(per_image, "J"), per_image) +
+            cell(f1.mean, 4) + cell(f1.sd, 4) + cell(macro, 4) +
+            cell(arm.summary(Metric::seconds)->mean, 1) + cell(arm.mean_flops * 1e-9, 0) +
+            cell(arm.mean_tokens_per_image, 1) + cell(with_prefix(per_image, "J"), per_image) +
             cell(arm.pareto ? "yes" : "no", arm.pareto) + "</tr>\n";
   }
   return html + kTableEnd;
@@ -121,8 +111,7 @@ std::string tests_table(const Analysis& a) {
             (c.welch ? p_cell(c.welch->p) : no_cell()) + p_cell(c.mann_whitney.p) +
             fmt::format("<td title=\"{}\">{}</td>", escape_html(c.reason),
                         c.test == statistics::Test::welch ? "Welch" : "Mann-Whitney") +
-            p_cell(contrast.p_holm) + figure_cell(c.a12, 2) + figure_cell(c.hedges_g, 2) +
-            "</tr>\n";
+            p_cell(contrast.p_holm) + cell(c.a12, 2) + cell(c.hedges_g, 2) + "</tr>\n";
   }
   return html + kTableEnd;
 }
@@ -133,9 +122,9 @@ std::string target_table(const Analysis& a) {
   for (const ArmResult& arm : a.arms) {
     const ToTarget& t = arm.to_target;
     const Contrast* c = a.contrast(arm.name, Metric::energy_to_target);
-    html += "<tr>" + label_cell(arm.name) + figure_cell(static_cast<double>(t.reached), 0) +
-            figure_cell(static_cast<double>(arm.runs.size()), 0) + figure_cell(t.mean_epochs, 1) +
-            figure_cell(t.mean_energy_j, 1) + saving_cells(c) + "</tr>\n";
+    html += "<tr>" + label_cell(arm.name) + cell(static_cast<double>(t.reached), 0) +
+            cell(static_cast<double>(arm.runs.size()), 0) + cell(t.mean_epochs, 1) +
+            cell(t.mean_energy_j, 1) + saving_cells(c) + "</tr>\n";
   }
   return html + kTableEnd;
 }
@@ -188,14 +177,13 @@ std::string runs_table(const Analysis& a) {
       const std::string link = escape_html(run.folder);
       html += fmt::format("<tr><td class=\"text\"><a href=\"{0}/report.html\">{1}-{2}</a></td>",
                           link, escape_html(run.arm), run.seed) +
-              label_cell(run.energy_kind) + figure_cell(run.energy_j, 1) +
-              figure_cell(run.energy_low_j, 1) + figure_cell(run.energy_high_j, 1) +
-              figure_cell(run.micro_f1, 4) + figure_cell(run.macro_f1, 4) +
-              figure_cell(run.seconds, 1) + figure_cell(run.flops * 1e-9, 0) +
-              figure_cell(static_cast<double>(run.epochs), 0) + figure_cell(run.co2_g, 4);
+              label_cell(run.energy_kind) + cell(run.energy_j, 1) + cell(run.energy_low_j, 1) +
+              cell(run.energy_high_j, 1) + cell(run.micro_f1, 4) + cell(run.macro_f1, 4) +
+              cell(run.seconds, 1) + cell(run.flops * 1e-9, 0) +
+              cell(static_cast<double>(run.epochs), 0) + cell(run.co2_g, 4);
       if (const auto t = a.target ? run.to_target(a.target->f1) : statistics::EnergyToTarget{};
           t.reached)
-        html += figure_cell(static_cast<double>(t.epoch), 0) + figure_cell(t.energy_j, 1);
+        html += cell(static_cast<double>(t.epoch), 0) + cell(t.energy_j, 1);
       else
         html += cell("never", 1e9) + cell("censored", 1e9);
       html += "</tr>\n";

@@ -76,11 +76,9 @@ std::optional<EpochReport> ContrastiveLearner::judge(Loader& test,
 }
 
 ClassBalance balance_of(const PhaseConfig& phase, std::size_t index, const RunData& data) {
-  try {
+  return blame_input(fmt::format("phase.{}.train.batch_size", index), [&] {
     return balance_classes(*data.train, phase.train.batch_size, phase.classes_per_batch);
-  } catch (const Error& e) {
-    usage_fail(fmt::format("phase.{}.train.batch_size", index), "{}", e.what());
-  }
+  });
 }
 
 // What is left over of an epoch is left out, so that all batches have as many negatives.

@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
-#include "energy/output/flame.h"
+#include "tensor/base/text.h"
 
 namespace hg::report {
 namespace {
-
-using energy::escape_html;
 
 constexpr double kWidth = 440, kHeight = 270;
 constexpr double kLeft = 58, kRight = 14, kTop = 12, kBottom = 46;

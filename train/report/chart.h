@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "train/report/run_data.h"
+#include "tensor/base/text.h"
 
 namespace hg::report {
 

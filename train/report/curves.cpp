@@ -23,16 +23,15 @@ Unit unit_for(double most_j) {
   return {1e3, "mJ"};
 }
 
-std::vector<Series> by_epoch(const std::vector<RunData>& runs, const char* what,
-                             std::optional<double> Epoch::*figure) {
+std::vector<Series> by_epoch(const std::vector<RunRecord>& runs, const char* what,
+                             std::optional<double> EpochRow::*figure) {
   std::vector<Series> all;
-  for (const RunData& run : runs) {
+  for (const RunRecord& run : runs) {
     Series s{name_among(run, runs), {}};
-    for (const Epoch& e : run.epochs)
-      if (const std::optional<double> value = e.*figure)
-        s.points.push_back(
-            {e.number, *value,
-             fmt::format("{}, epoch {:.0f}: {} {:.4f}", s.name, e.number, what, *value)});
+    for (std::size_t i = 0; i < run.epochs.size(); ++i)
+      if (const std::optional<double> value = run.epochs[i].*figure)
+        s.points.push_back({static_cast<double>(i + 1), *value,
+                            fmt::format("{}, epoch {}: {} {:.4f}", s.name, i + 1, what, *value)});
     all.push_back(std::move(s));
   }
   return all;
@@ -44,55 +43,56 @@ std::string with_legend(const Axes& axes, const std::vector<Series>& series) {
   return (names.size() > 1 ? legend(names) : "") + line_chart(axes, series);
 }
 
-std::string energy_against_f1(const std::vector<RunData>& runs) {
+std::string energy_against_f1(const std::vector<RunRecord>& runs) {
   double most = 0;
-  for (const RunData& run : runs) most = std::max(most, run.joules.value);
+  for (const RunRecord& run : runs) most = std::max(most, run.energy_j.value);
   const Unit unit = unit_for(most);
   std::vector<Series> all;
-  for (const RunData& run : runs) {
+  for (const RunRecord& run : runs) {
     Series s{name_among(run, runs), {}};
     double sum = 0;
-    for (const Epoch& e : run.epochs) {
-      sum += e.energy_j;
-      if (!e.micro_f1) continue;
-      s.points.push_back({sum * unit.scale, *e.micro_f1,
-                          fmt::format("{}, epoch {:.0f}: micro F1 {:.4f} after {}", s.name,
-                                      e.number, *e.micro_f1, with_prefix(sum, "J"))});
+    for (std::size_t i = 0; i < run.epochs.size(); ++i) {
+      sum += run.epochs[i].energy_j;
+      if (const std::optional<double> f1 = run.epochs[i].micro_f1)
+        s.points.push_back({sum * unit.scale, *f1,
+                            fmt::format("{}, epoch {}: micro F1 {:.4f} after {}", s.name, i + 1,
+                                        *f1, with_prefix(sum, "J"))});
     }
     all.push_back(std::move(s));
   }
   return with_legend({fmt::format("energy so far, {}", unit.name), "micro F1", false, true}, all);
 }
 
-std::string energy_caption(const std::vector<RunData>& runs) {
+std::string energy_caption(const std::vector<RunRecord>& runs) {
   if (runs.size() == 1)
     return fmt::format("Each dot an epoch. {}; {}.", relative_bounds(runs[0]),
                        runs[0].provenance());
   std::string text = "Each dot an epoch.";
-  for (const RunData& run : runs)
-    text += fmt::format(" {}: {}, {}.", name_among(run, runs), run.kind, relative_bounds(run));
+  for (const RunRecord& run : runs)
+    text +=
+        fmt::format(" {}: {}, {}.", name_among(run, runs), run.energy_kind, relative_bounds(run));
   return text;
 }
 
 }  // namespace
 
-std::string curves(const std::vector<RunData>& runs) {
+std::string curves(const std::vector<RunRecord>& runs) {
   const Axes loss{"epoch", "loss", true, false}, f1{"epoch", "F1", true, false};
   std::vector<Series> losses, scores;
   if (runs.size() == 1) {
-    losses = {by_epoch(runs, "train loss", &Epoch::train_loss)[0],
-              by_epoch(runs, "test loss", &Epoch::test_loss)[0]};
+    losses = {by_epoch(runs, "train loss", &EpochRow::train_loss)[0],
+              by_epoch(runs, "test loss", &EpochRow::test_loss)[0]};
     losses[0].name = "training images", losses[1].name = "test images";
-    scores = {by_epoch(runs, "micro F1", &Epoch::micro_f1)[0],
-              by_epoch(runs, "macro F1", &Epoch::macro_f1)[0]};
+    scores = {by_epoch(runs, "micro F1", &EpochRow::micro_f1)[0],
+              by_epoch(runs, "macro F1", &EpochRow::macro_f1)[0]};
     scores[0].name = "micro F1 (accuracy)", scores[1].name = "macro F1";
   } else {
-    losses = by_epoch(runs, "test loss", &Epoch::test_loss);
-    scores = by_epoch(runs, "micro F1", &Epoch::micro_f1);
+    losses = by_epoch(runs, "test loss", &EpochRow::test_loss);
+    scores = by_epoch(runs, "micro F1", &EpochRow::micro_f1);
   }
   std::string f1_caption = "Measured on the test images after each epoch.";
-  if (runs.size() == 1 && runs[0].test_images && runs[0].final_f1()) {
-    const Interval i = share_of(*runs[0].final_f1(), *runs[0].test_images);
+  if (runs.size() == 1 && runs[0].test_images > 0 && runs[0].final_f1()) {
+    const Interval i = share_of(*runs[0].final_f1(), static_cast<double>(runs[0].test_images));
     f1_caption +=
         fmt::format(" 95 % interval of the last micro F1: {:.4f} to {:.4f}.", i.low, i.high);
   }

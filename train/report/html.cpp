@@ -5,13 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "energy/output/flame.h"
 #include "tensor/base/text.h"
 #include "train/report/style.h"
 
 namespace hg::report {
-
-using energy::escape_html;
 
 std::string document_start(const std::string& title) {
   return fmt::format(
@@ -31,6 +28,13 @@ std::string figure(const std::string& title, const std::string& body, const std:
 std::string cell(const std::string& text, double sort_by) {
   return fmt::format("<td data-v=\"{}\">{}</td>", sort_by, escape_html(text));
 }
+std::string cell(double value, int decimals) {
+  return cell(fmt::format("{:.{}f}", value, decimals), value);
+}
+std::string cell(const std::optional<double>& value, int decimals) {
+  return value ? cell(*value, decimals) : no_cell();
+}
+std::string no_cell() { return cell("-", 0.0); }
 std::string label_cell(const std::string& text) {
   return fmt::format("<td class=\"text\">{}</td>", escape_html(text.empty() ? "-" : text));
 }
@@ -45,21 +49,16 @@ std::string table_head(const std::vector<std::string>& texts,
   return html + "</tr></thead><tbody>\n";
 }
 
-std::string joules_text(const Interval& j) {
-  return fmt::format("{} ({} to {})", with_prefix(j.value, "J"), with_prefix(j.low, "J"),
-                     with_prefix(j.high, "J"));
-}
-
-std::string name_among(const RunData& run, const std::vector<RunData>& runs) {
-  const auto same = [&](const RunData& r) { return r.name == run.name; };
+std::string name_among(const RunRecord& run, const std::vector<RunRecord>& runs) {
+  const auto same = [&](const RunRecord& r) { return r.name == run.name; };
   return std::count_if(runs.begin(), runs.end(), same) > 1 ? run.folder : run.name;
 }
 
-std::string relative_bounds(const RunData& run) {
-  if (run.joules.value <= 0) return "no energy was measured";
+std::string relative_bounds(const RunRecord& run) {
+  if (run.energy_j.value <= 0) return "no energy was measured";
   return fmt::format("95 % interval of the energy: {:+.0f} % to {:+.0f} %",
-                     100 * (run.joules.low / run.joules.value - 1),
-                     100 * (run.joules.high / run.joules.value - 1));
+                     100 * (run.energy_j.low / run.energy_j.value - 1),
+                     100 * (run.energy_j.high / run.energy_j.value - 1));
 }
 
 Interval share_of(double share, double n) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "train/report/run_data.h"
+#include "train/report/run_record.h"
 
 namespace hg::report {
 
@@ -18,14 +18,16 @@ std::string figure(const std::string& title, const std::string& body, const std:
 std::string table_head(const std::vector<std::string>& texts,
                        const std::vector<std::string>& numbers);
 std::string cell(const std::string& text, double sort_by);
+std::string cell(double value, int decimals);
+std::string cell(const std::optional<double>& value, int decimals);  // "-": none
+std::string no_cell();                                               // "-"
 std::string label_cell(const std::string& text);
 inline constexpr const char* kTableEnd = "</tbody></table></div>\n";
 
-std::string joules_text(const Interval& joules);  // "1.20 kJ (900 J to 1.60 kJ)"
 // "95 % interval of the energy: -60 % to +80 %"
-std::string relative_bounds(const RunData& run);
+std::string relative_bounds(const RunRecord& run);
 // The run's name, or its folder where another run has the same name.
-std::string name_among(const RunData& run, const std::vector<RunData>& runs);
+std::string name_among(const RunRecord& run, const std::vector<RunRecord>& runs);
 // Wilson's 95 % interval of a share of n.
 Interval share_of(double share, double n);
 

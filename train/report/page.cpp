@@ -4,16 +4,14 @@
 
 #include <functional>
 
-#include "energy/output/flame.h"
 #include "tensor/base/files.h"
+#include "tensor/base/text.h"
 #include "train/report/html.h"
 #include "train/report/sections.h"
 #include "train/report/style.h"
 
 namespace hg::report {
 namespace {
-
-using energy::escape_html;
 
 constexpr std::size_t kEnd = 1000;  // bytes kept for the closing lines
 
@@ -45,14 +43,14 @@ std::string heading(int level, const std::string& text) {
   return fmt::format("<h{0}>{1}</h{0}>\n", level, escape_html(text));
 }
 
-void add_run(Page& page, const RunData& run, const std::string& name) {
+void add_run(Page& page, const RunRecord& run, const std::string& name) {
   page.add_if_it_fits(phases(run), "phases of " + name);
   page.add_if_it_fits(flame(run), "flame graph of " + name);
   page.add_if_it_fits(top_rows(run), "rows of " + name);
   page.add_if_it_fits(details(run), "configuration of " + name);
 }
 
-std::string single(const RunData& run) {
+std::string single(const RunRecord& run) {
   Page page("Run " + run.name);
   page.add(heading(1, run.name));
   page.add(fmt::format("<p class=\"soft\">{}, {} epochs. {}.</p>\n", escape_html(run.status),
@@ -62,19 +60,19 @@ std::string single(const RunData& run) {
   page.add(curves({run}));
   page.add(heading(2, "Where the joules went"));
   add_run(page, run, run.name);
-  if (run.prediction)
+  if (run.prediction.made())
     page.add(heading(2, "Prediction") + "<div class=\"charts\">" + prediction(run) + "</div>");
   return page.end();
 }
 
-std::string several(const std::vector<RunData>& runs) {
+std::string several(const std::vector<RunRecord>& runs) {
   Page page(fmt::format("{} runs", runs.size()));
   page.add(heading(1, fmt::format("{} runs side by side", runs.size())));
   page.add(heading(2, "Comparison"));
   page.add_if_it_fits(comparison(runs), "comparison");
   page.add(heading(2, "Training"));
   page.add_if_it_fits(curves(runs), "training curves");
-  for (const RunData& run : runs) {
+  for (const RunRecord& run : runs) {
     const std::string name = name_among(run, runs);
     page.add_if_it_fits(
         heading(2, name) +
@@ -87,12 +85,12 @@ std::string several(const std::vector<RunData>& runs) {
 
 }  // namespace
 
-std::string page(const std::vector<RunData>& runs) {
+std::string page(const std::vector<RunRecord>& runs) {
   return runs.size() == 1 ? single(runs[0]) : several(runs);
 }
 
 void write(const std::vector<std::string>& folders, const std::string& path) {
-  std::vector<RunData> runs;
+  std::vector<RunRecord> runs;
   for (const std::string& folder : folders) runs.push_back(read_run(folder));
   write_file(path, page(runs));
 }

@@ -14,7 +14,6 @@
 namespace hg::report {
 namespace {
 
-using energy::escape_html;
 using energy::LedgerRow;
 
 constexpr std::size_t kTopRows = 40;
@@ -34,53 +33,38 @@ Interval scaled(const Interval& i, double factor) {
   return {i.value * factor, i.low * factor, i.high * factor};
 }
 
-std::string f1_card(const RunData& run) {
+std::string f1_card(const RunRecord& run) {
   const std::optional<double> f1 = run.final_f1();
   if (!f1) return card("Micro F1", "none", "not evaluated yet", "");
   const std::string value = fmt::format("{:.4f}", *f1);
-  if (!run.test_images) return card("Micro F1", value, "", "last evaluation");
-  const Interval i = share_of(*f1, *run.test_images);
+  if (run.test_images == 0) return card("Micro F1", value, "", "last evaluation");
+  const Interval i = share_of(*f1, static_cast<double>(run.test_images));
   return card("Micro F1", value, fmt::format("{:.4f} to {:.4f} (95 %)", i.low, i.high),
-              fmt::format("measured on {:.0f} test images", *run.test_images));
+              fmt::format("measured on {} test images", run.test_images));
 }
 
-std::string co2_card(const RunData& run) {
-  if (!run.co2_g || run.joules.value <= 0) return "";
-  const Interval g = scaled(run.joules, *run.co2_g / run.joules.value);
+std::string co2_card(const RunRecord& run) {
+  if (run.co2_g <= 0 || run.energy_j.value <= 0) return "";
+  const Interval g = scaled(run.energy_j, run.co2_g / run.energy_j.value);
   return card("CO2", with_prefix(g.value, "g"), between(g, "g"),
-              fmt::format("{}, {} g/kWh, PUE {} ({})", run.country, run.g_per_kwh.value_or(0),
-                          run.pue.value_or(1), run.carbon_source));
+              fmt::format("{}, {} g/kWh, PUE {} ({})", run.country, run.carbon_g_per_kwh, run.pue,
+                          run.carbon_source));
 }
 
-std::string efficiency_cards(const RunData& run) {
+std::string efficiency_cards(const RunRecord& run) {
   std::string html;
   const std::optional<double> f1 = run.final_f1();
   if (f1 && *f1 > 0) {
-    const Interval per = scaled(run.joules, 1 / *f1);
-    html += card("Energy per F1", with_prefix(per.value, "J"), between(per, "J"), run.kind);
+    const Interval per = scaled(run.energy_j, 1 / *f1);
+    html += card("Energy per F1", with_prefix(per.value, "J"), between(per, "J"), run.energy_kind);
   }
-  if (run.images && *run.images > 0) {
-    const Interval per = scaled(run.joules, 1 / *run.images);
+  if (run.images > 0) {
+    const Interval per = scaled(run.energy_j, 1 / static_cast<double>(run.images));
     html += card("Energy per training image", with_prefix(per.value, "J"), between(per, "J"),
-                 fmt::format("{}; {:.0f} images, evaluation included", run.kind, *run.images));
+                 fmt::format("{}; {} images, evaluation included", run.energy_kind, run.images));
   }
   return html;
 }
-
-struct Sum {
-  std::int64_t uj = 0, static_uj = 0, low_uj = 0, high_uj = 0;
-  double seconds = 0, flops = 0;
-  energy::Kind kind = energy::Kind::measured;
-  void add(const LedgerRow& row) {
-    uj += row.energy_uj;
-    static_uj += row.static_uj;
-    low_uj += row.low_uj;
-    high_uj += row.high_uj;
-    seconds += row.seconds;
-    flops += static_cast<double>(row.flops);
-    kind = std::max(kind, row.kind);
-  }
-};
 
 const std::vector<std::string>& phase_names() {
   static const std::vector<std::string> names{"forward", "backward",     "optimizer", "data",
@@ -89,8 +73,8 @@ const std::vector<std::string>& phase_names() {
 }
 
 // In the order of phase_names().
-std::vector<Sum> phase_sums(const RunData& run) {
-  std::vector<Sum> sums(phase_names().size());
+std::vector<LedgerRow> phase_sums(const RunRecord& run) {
+  std::vector<LedgerRow> sums(phase_names().size(), energy::empty_sum());
   for (const LedgerRow& row : run.rows) {
     const auto found = std::find(phase_names().begin(), phase_names().end(), row.label.phase);
     if (found != phase_names().end())
@@ -99,50 +83,45 @@ std::vector<Sum> phase_sums(const RunData& run) {
   return sums;
 }
 
-double joules(std::int64_t uj) { return static_cast<double>(uj) * 1e-6; }
-
-std::string phase_bar(const RunData& run, const std::vector<Sum>& sums) {
+std::string phase_bar(const RunRecord& run, const std::vector<LedgerRow>& sums) {
   std::vector<Part> parts;
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    const double share = 100 * static_cast<double>(sums[i].uj) / std::max(1.0, run.total_uj());
-    parts.push_back({phase_names()[i],
-                     fmt::format("{}: {}, {:.1f} %", phase_names()[i],
-                                 joules_text({joules(sums[i].uj), joules(sums[i].low_uj),
-                                              joules(sums[i].high_uj)}),
-                                 share),
-                     static_cast<double>(sums[i].uj), i});
+    const auto uj = static_cast<double>(sums[i].energy_uj);
+    parts.push_back(
+        {phase_names()[i],
+         fmt::format("{}: {}, {:.1f} %", phase_names()[i], with_prefix(sums[i].joules(), "J"),
+                     100 * uj / std::max(1.0, run.total_uj())),
+         uj, i});
   }
   return stacked_bar("Joules by phase", parts);
 }
 
 // So many decimals that the largest value of a column shows five digits, and columns line up.
-int decimals_for(double largest) {
-  return largest > 0 ? std::clamp(4 - static_cast<int>(std::floor(std::log10(largest))), 0, 6) : 0;
-}
 struct Decimals {
   int joules = 0, gflop = 0;
-  void widen(const Sum& s) {
-    most_j_ = std::max(most_j_, joules_of(s.uj)),
-    most_gflop_ = std::max(most_gflop_, s.flops * 1e-9);
-    joules = decimals_for(most_j_), gflop = decimals_for(most_gflop_);
-  }
 
- private:
-  static double joules_of(std::int64_t uj) { return static_cast<double>(uj) * 1e-6; }
-  double most_j_ = 0, most_gflop_ = 0;
+  explicit Decimals(const std::vector<LedgerRow>& rows) {
+    double most_j = 0, most_gflop = 0;
+    for (const LedgerRow& row : rows) {
+      most_j = std::max(most_j, row.joules().value);
+      most_gflop = std::max(most_gflop, static_cast<double>(row.flops) * 1e-9);
+    }
+    joules = decimals_for(most_j), gflop = decimals_for(most_gflop);
+  }
+  static int decimals_for(double most) {
+    return most > 0 ? std::clamp(4 - static_cast<int>(std::floor(std::log10(most))), 0, 6) : 0;
+  }
 };
 
 // Energy, interval, share, static part, time and FLOPs: the columns that tables share.
-std::string sum_cells(const Sum& s, double total_uj, const Decimals& d) {
-  const double uj = static_cast<double>(s.uj), share = total_uj > 0 ? 100 * uj / total_uj : 0;
-  const auto text = [&](std::int64_t e) { return fmt::format("{:.{}f}", joules(e), d.joules); };
-  return cell(text(s.uj), uj) +
-         cell(text(s.low_uj) + " to " + text(s.high_uj),
-              static_cast<double>(s.high_uj - s.low_uj)) +
-         cell(fmt::format("{:.1f}", share), share) +
-         cell(text(s.static_uj), static_cast<double>(s.static_uj)) +
-         cell(fmt::format("{:.3f}", s.seconds), s.seconds) +
-         cell(fmt::format("{:.{}f}", s.flops * 1e-9, d.gflop), s.flops);
+std::string sum_cells(const LedgerRow& row, double total_uj, const Decimals& d) {
+  const Interval j = row.joules();
+  return cell(j.value, d.joules) +
+         cell(fmt::format("{:.{}f} to {:.{}f}", j.low, d.joules, j.high, d.joules),
+              j.high - j.low) +
+         cell(total_uj > 0 ? 100e6 * j.value / total_uj : 0, 1) +
+         cell(energy::to_joules({row.static_uj}).value, d.joules) + cell(row.seconds, 3) +
+         cell(static_cast<double>(row.flops) * 1e-9, d.gflop);
 }
 const std::vector<std::string> kSumColumns{"J", "95 % interval", "share %", "static J",
                                            "s", "GFLOP"};
@@ -154,56 +133,57 @@ std::vector<std::string> operator+(std::vector<std::string> a, const std::vector
 
 }  // namespace
 
-std::string cards(const RunData& run) {
+std::string cards(const RunRecord& run) {
   std::string html = "<ul class=\"cards\">\n";
-  html += card("Energy", with_prefix(run.joules.value, "J"), between(run.joules, "J"), run.kind);
+  html += card("Energy", with_prefix(run.energy_j.value, "J"), between(run.energy_j, "J"),
+               run.energy_kind);
   html += f1_card(run) + co2_card(run) + efficiency_cards(run);
-  if (run.seconds)
-    html += card("Training time", format_duration(*run.seconds), "", "measured, wall clock");
-  if (run.flops)
-    html += card("FLOPs", with_prefix(*run.flops, "FLOP"), "", "counted exactly, evaluation too");
+  if (run.seconds > 0)
+    html += card("Training time", format_duration(run.seconds), "", "measured, wall clock");
+  if (run.flops > 0)
+    html += card("FLOPs", with_prefix(static_cast<double>(run.flops), "FLOP"), "",
+                 "counted exactly, evaluation too");
   return html + "</ul>\n";
 }
 
-std::string phases(const RunData& run) {
-  const std::vector<Sum> sums = phase_sums(run);
+std::string phases(const RunRecord& run) {
+  const std::vector<LedgerRow> sums = phase_sums(run);
   std::string body = legend(phase_names()) + phase_bar(run, sums);
   body += table_head({"phase"}, kSumColumns + std::vector<std::string>{"kind"});
-  Decimals decimals;
-  for (const Sum& s : sums) decimals.widen(s);
+  const Decimals decimals(sums);
   for (std::size_t i = 0; i < sums.size(); ++i)
     body += "<tr>" + label_cell(phase_names()[i]) + sum_cells(sums[i], run.total_uj(), decimals) +
-            cell(std::string(energy::to_string(sums[i].kind)), 0) + "</tr>\n";
+            cell(std::string(energy::to_string(sums[i].kind)), 0.0) + "</tr>\n";
   body += kTableEnd;
-  const auto uj = [&](std::size_t i) { return static_cast<double>(sums[i].uj); };
+  const double forward = sums[0].joules().value, backward = sums[1].joules().value;
   const std::string ratio =
-      uj(0) > 0 ? fmt::format("Backward takes {:.2f} times the energy of forward. ", uj(1) / uj(0))
-                : "";
+      forward > 0
+          ? fmt::format("Backward takes {:.2f} times the energy of forward. ", backward / forward)
+          : "";
   return figure("Joules by phase", body,
                 ratio + fmt::format("The rows sum to the meter exactly. Static: what the machine "
                                     "would have drawn idle. {}.",
                                     run.provenance()));
 }
 
-std::string prediction(const RunData& run) {
-  if (!run.prediction) return "";
-  const Prediction& p = *run.prediction;
-  std::vector<Bar> bars{{"predicted", joules_text(p.joules), p.joules, 5}};
+std::string prediction(const RunRecord& run) {
+  if (!run.prediction.made()) return "";
+  const Interval& predicted = run.prediction.energy_j;
+  std::vector<Bar> bars{{"predicted", with_prefix(predicted, "J"), predicted, 5}};
   std::string verdict = "The run has not finished.";
-  if (p.actual_j) {
-    bars.push_back(
-        {"actual", with_prefix(*p.actual_j, "J"), {*p.actual_j, *p.actual_j, *p.actual_j}, 0});
-    verdict = fmt::format(
-        "Off by {:+.1f} %, {} its 95 % interval.", 100 * (p.joules.value / *p.actual_j - 1),
-        p.joules.low <= *p.actual_j && *p.actual_j <= p.joules.high ? "inside" : "outside");
+  if (run.status == kFinished) {
+    const double actual = run.energy_j.value;
+    bars.push_back({"actual", with_prefix(actual, "J"), {actual, actual, actual}, 0});
+    verdict =
+        fmt::format("Off by {:+.1f} %, {} its 95 % interval.", 100 * (predicted.value / actual - 1),
+                    predicted.low <= actual && actual <= predicted.high ? "inside" : "outside");
   }
-  return figure(
-      "Energy as predicted and as it was", bar_chart("Predicted and actual energy", bars),
-      fmt::format("Foretold after step {:.0f}, of what the meter would say at the end. {} {}.",
-                  p.step, verdict, run.provenance()));
+  return figure("Energy as predicted and as it was", bar_chart("Predicted and actual energy", bars),
+                fmt::format("Predicted after step {}: what the meter would say at the end. {} {}.",
+                            run.prediction.step, verdict, run.provenance()));
 }
 
-std::string flame(const RunData& run) {
+std::string flame(const RunRecord& run) {
   return figure(
       "Joules by layer and op", "<div class=\"wide\">" + energy::flame_svg(run.rows) + "</div>\n",
       fmt::format("Width is energy; layers above, their ops below, all phases together. {}. "
@@ -211,28 +191,25 @@ std::string flame(const RunData& run) {
                   relative_bounds(run), run.provenance()));
 }
 
-std::string top_rows(const RunData& run) {
-  std::vector<const LedgerRow*> rows;
-  for (const LedgerRow& row : run.rows) rows.push_back(&row);
-  std::stable_sort(rows.begin(), rows.end(), [](const LedgerRow* a, const LedgerRow* b) {
-    return a->energy_uj > b->energy_uj;
+std::string top_rows(const RunRecord& run) {
+  std::vector<LedgerRow> rows = run.rows;
+  std::stable_sort(rows.begin(), rows.end(), [](const LedgerRow& a, const LedgerRow& b) {
+    return a.energy_uj > b.energy_uj;
   });
   rows.resize(std::min(rows.size(), kTopRows));
   std::string body = table_head({"phase", "layer", "op"},
                                 kSumColumns + std::vector<std::string>{"GF/s", "pJ/FLOP", "kind"});
-  std::vector<Sum> sums(rows.size());
-  Decimals decimals;
-  for (std::size_t i = 0; i < rows.size(); ++i) sums[i].add(*rows[i]), decimals.widen(sums[i]);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const LedgerRow* row = rows[i];
-    const Sum& s = sums[i];
-    const double rate = s.seconds > 0 ? s.flops / s.seconds * 1e-9 : 0;
-    const double per_flop = s.flops > 0 ? static_cast<double>(s.uj) * 1e6 / s.flops : 0;
-    body += "<tr>" + label_cell(row->label.phase) + label_cell(row->label.layer) +
-            label_cell(row->label.op) + sum_cells(s, run.total_uj(), decimals) +
-            cell(s.flops > 0 ? fmt::format("{:.1f}", rate) : "-", rate) +
-            cell(s.flops > 0 ? fmt::format("{:.1f}", per_flop) : "-", per_flop) +
-            cell(std::string(energy::to_string(row->kind)), 0) + "</tr>\n";
+  const Decimals decimals(rows);
+  for (const LedgerRow& row : rows) {
+    const auto flops = static_cast<double>(row.flops);
+    body += "<tr>" + label_cell(row.label.phase) + label_cell(row.label.layer) +
+            label_cell(row.label.op) + sum_cells(row, run.total_uj(), decimals);
+    if (row.flops > 0)
+      body += cell(row.seconds > 0 ? flops / row.seconds * 1e-9 : 0, 1) +
+              cell(static_cast<double>(row.energy_uj) * 1e6 / flops, 1);
+    else
+      body += no_cell() + no_cell();
+    body += cell(std::string(energy::to_string(row.kind)), 0.0) + "</tr>\n";
   }
   body += kTableEnd;
   return figure(
@@ -240,33 +217,34 @@ std::string top_rows(const RunData& run) {
       fmt::format("Click a column to sort by it. ledger.csv has all rows. {}.", run.provenance()));
 }
 
-std::string comparison(const std::vector<RunData>& runs) {
+std::string comparison(const std::vector<RunRecord>& runs) {
   std::vector<Bar> bars;
   std::string table = table_head({"run", "status"}, {"J", "95 % interval", "micro F1", "J per F1",
                                                      "g CO2", "s", "GFLOP", "J against first"});
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const RunData& r = runs[i];
-    bars.push_back({name_among(r, runs), joules_text(r.joules), r.joules, i});
-    const double f1 = r.final_f1().value_or(0), first = runs[0].joules.value;
-    const double change = first > 0 ? 100 * (r.joules.value / first - 1) : 0;
+    const RunRecord& r = runs[i];
+    bars.push_back({name_among(r, runs), with_prefix(r.energy_j, "J"), r.energy_j, i});
+    const double first = runs[0].energy_j.value;
+    const double change = first > 0 ? 100 * (r.energy_j.value / first - 1) : 0;
+    const std::optional<double> f1 = r.final_f1();
+    const auto four_digits = [](double value) {
+      return value > 0 ? cell(fmt::format("{:.4g}", value), value) : no_cell();
+    };
     table += "<tr>" + label_cell(name_among(r, runs)) + label_cell(r.status) +
-             cell(fmt::format("{:.4g}", r.joules.value), r.joules.value) +
-             cell(fmt::format("{:.3g} to {:.3g}", r.joules.low, r.joules.high),
-                  r.joules.high - r.joules.low) +
-             cell(r.final_f1() ? fmt::format("{:.4f}", f1) : "-", f1) +
-             cell(f1 > 0 ? fmt::format("{:.4g}", r.joules.value / f1) : "-",
-                  f1 > 0 ? r.joules.value / f1 : 0) +
-             cell(r.co2_g ? fmt::format("{:.4g}", *r.co2_g) : "-", r.co2_g.value_or(0)) +
-             cell(r.seconds ? fmt::format("{:.1f}", *r.seconds) : "-", r.seconds.value_or(0)) +
-             cell(r.flops ? fmt::format("{:.4g}", *r.flops * 1e-9) : "-", r.flops.value_or(0)) +
-             cell(i == 0 ? "-" : fmt::format("{:+.1f} %", change), change) + "</tr>\n";
+             cell(fmt::format("{:.4g}", r.energy_j.value), r.energy_j.value) +
+             cell(fmt::format("{:.3g} to {:.3g}", r.energy_j.low, r.energy_j.high),
+                  r.energy_j.high - r.energy_j.low) +
+             cell(f1, 4) + four_digits(f1 && *f1 > 0 ? r.energy_j.value / *f1 : 0) +
+             four_digits(r.co2_g) + (r.seconds > 0 ? cell(r.seconds, 1) : no_cell()) +
+             four_digits(static_cast<double>(r.flops) * 1e-9) +
+             (i == 0 ? no_cell() : cell(fmt::format("{:+.1f} %", change), change)) + "</tr>\n";
   }
   table += kTableEnd;
   std::string caption = "Whiskers: 95 % intervals.";
-  for (const RunData& r : runs)
+  for (const RunRecord& r : runs)
     caption += fmt::format(" {}: {}.", name_among(r, runs), r.provenance());
   std::string stacks;
-  for (const RunData& r : runs)
+  for (const RunRecord& r : runs)
     stacks +=
         fmt::format("<h3>{}</h3>{}", escape_html(name_among(r, runs)), phase_bar(r, phase_sums(r)));
   return figure("Energy", bar_chart("Energy of the runs", bars), caption) +
@@ -276,7 +254,7 @@ std::string comparison(const std::vector<RunData>& runs) {
                 "Each bar is its whole run; intervals are in the runs' own tables below.");
 }
 
-std::string details(const RunData& run) {
+std::string details(const RunRecord& run) {
   return fmt::format(
       "<details><summary>Configuration (config.toml)</summary><pre>{}</pre></details>\n",
       escape_html(run.config));

@@ -1,17 +1,13 @@
 #include "train/run/init_from.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "tensor/base/usage_error.h"
 #include "train/config/phase_kind.h"
+#include "train/store/run_folder.h"
 
 namespace hg {
 namespace {
-
-std::string file_of(const std::string& path) {
-  return std::filesystem::is_directory(path) ? path + "/model.safetensors" : path;
-}
 
 // Whether the first phase pays no attention to what the file says of it.
 bool begins_anew(const Config& config, const std::string& name) {
@@ -45,7 +41,7 @@ std::string line_on(const std::string& source, const std::string& what,
 
 std::optional<InitialWeights> initial_weights(const Config& config) {
   if (config.run.init_from.empty()) return std::nullopt;
-  InitialWeights init{{}, file_of(config.run.init_from)};
+  InitialWeights init{{}, model_file(config.run.init_from)};
   init.weights = read_safetensors(init.source);
   require_finite(init.weights, init.source);
   for (const char* of_its_data : {"class_names", "mean", "stddev"})

@@ -26,8 +26,10 @@ struct RunOptions {
 };
 
 struct RunEnding {
-  RunResult result;
-  std::string summary;  // what summary.json holds, on one line
+  RunEnd end;
+  std::int64_t steps;      // of the last phase
+  std::string trace_note;  // what the trace could hold; empty: none was asked for
+  RunSummary summary;
 };
 
 // Trains to the end, or until a signal or the budget stops it; writes every file of the run folder.

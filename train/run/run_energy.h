@@ -1,6 +1,6 @@
-// Energy of a training run: meter and session, and what they leave in the run folder. ledger.csv
-// and emissions.csv are rewritten, whole and closing, about twice a second, so that a kill loses
-// less than a second; a resumed run adds what its earlier parts had saved.
+// Energy of a training run: meter and session, and what they leave in the run folder. Its files are
+// rewritten, whole and closing, about twice a second, so that a kill loses less than a second; a
+// resumed run adds what its earlier parts had saved.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 #include "energy/meters/choice.h"
 #include "train/config/config.h"
 #include "train/run/trace_file.h"
-#include "train/store/emissions.h"
+#include "train/store/energy_files.h"
 
 namespace hg {
 
@@ -19,6 +19,12 @@ struct RunEnergyOptions {
   bool resume = false;           // add to what the folder holds,
   std::int64_t at_least_uj = 0;  // which the run is known to have used
   bool trace = false;            // write trace.json
+};
+
+struct Flops {
+  std::uint64_t all = 0, matmul = 0;
+  Flops& operator+=(const Flops& f) { return all += f.all, matmul += f.matmul, *this; }
+  Flops& operator-=(const Flops& f) { return all -= f.all, matmul -= f.matmul, *this; }
 };
 
 // The country's, or UsageError with the nearest code.
@@ -40,6 +46,9 @@ class RunEnergy {
   energy::MicroJoules earlier() const { return {earlier_uj()}; }
   energy::Watts power() const { return session_->power(); }
   energy::Grams co2(energy::MicroJoules e) const;
+  // FLOPs of the ops of this part of the run, at a moment when no op runs. Without those of the
+  // loaders, which work ahead: their FLOPs count with the batch that they were for.
+  Flops flops() const;
   // Share of the forward pass in the FLOPs of training so far.
   double forward_share() const;
 
@@ -56,15 +65,14 @@ class RunEnergy {
 
  private:
   std::int64_t earlier_uj() const { return earlier_ ? earlier_->energy_uj : 0; }
-  void load_earlier(std::int64_t at_least_uj);
   energy::Ledger whole(energy::Ledger books) const;
   void write(const energy::Ledger& session_books);
   MachineUse use(double part_s, double whole_s);
 
-  const std::string folder_;
   const double pue_;
   const energy::CarbonIntensity& intensity_;
-  Emissions emissions_;  // of the last save
+  EnergyFiles files_;
+  Emissions emissions_;
   MachineUse earlier_use_;
   std::optional<energy::Ledger> earlier_;
   energy::MeterChoice choice_;

@@ -2,37 +2,23 @@
 
 #include <algorithm>
 
-#include "tensor/backend.h"
+#include "tensor/base/clock.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
 #include "train/phases/registry.h"
+#include "train/run/forecast.h"
 #include "train/step/non_finite.h"
+#include "train/store/run_folder.h"
 
 namespace hg {
 namespace {
 
-const CsvRow kColumns{"phase",    "epoch",    "step",     "train_loss",   "test_loss",
-                      "accuracy", "micro_f1", "macro_f1", "images_per_s", "tokens_per_image",
-                      "flops",    "energy_j", "co2_g",    "seconds"};
-// Behind them, where there is a sparsity term: it without its weight, and what it has achieved.
-const CsvRow kSparsityColumns{"sparsity", "small_weights", "effective_support"};
-
-CsvRow columns_of(const Config& config) {
-  CsvRow columns = kColumns;
-  if (config.loss.sparsity > 0)
-    columns.insert(columns.end(), kSparsityColumns.begin(), kSparsityColumns.end());
-  return columns;
-}
-
-std::int64_t now_ns() { return backend(Device::cpu).timestamp_ns(); }
-
-std::string exact(double value) { return fmt::format("{}", value); }
-
 // The state is read before the log, which must not hold rows that come after it.
-CsvLog open_log(const Config& config, const TrainerOptions& options, const Position& position) {
-  const std::string path = options.folder + "/metrics.csv";
-  if (!options.resume) return CsvLog::create(path, columns_of(config));
-  return CsvLog::resume(path, columns_of(config), static_cast<std::size_t>(position.rows));
+MetricsLog open_log(const Config& config, const TrainerOptions& options, const Position& position) {
+  const std::string path = RunFolder{options.folder}.metrics();
+  const bool sparsity = config.loss.sparsity > 0;
+  if (!options.resume) return MetricsLog::create(path, sparsity);
+  return MetricsLog::resume(path, sparsity, static_cast<std::size_t>(position.rows));
 }
 
 // A resumed run must stand at a place in its phases, epochs and batches.
@@ -55,50 +41,21 @@ void check_place(const Config& config, const RunState* state, std::int64_t batch
                 state->steps, p.batch, p.epoch, epochs_of(*phase), batches);
 }
 
-// Nothing where an epoch had no such figure.
-std::optional<double> field_of(const CsvRow& row, const CsvRow& columns, std::string_view column) {
-  const auto index =
-      static_cast<std::size_t>(std::find(columns.begin(), columns.end(), column) - columns.begin());
-  if (index == columns.size()) return std::nullopt;
-  const std::string& text = row[index];
-  if (text.empty()) return std::nullopt;
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  usage_require(*end == '\0', "metrics.csv", "{} is \"{}\", expected a number", column, text);
-  return value;
-}
-
-std::optional<Scores> scores_of(const CsvRow& row) {
-  const auto accuracy = field_of(row, kColumns, "accuracy"),
-             micro = field_of(row, kColumns, "micro_f1"),
-             macro = field_of(row, kColumns, "macro_f1");
-  if (!accuracy || !micro || !macro) return std::nullopt;
-  return Scores{*accuracy, *micro, *macro};
-}
-
-void take_sparsity(const CsvRow& row, const CsvRow& columns, RunResult& result) {
-  const auto small = field_of(row, columns, "small_weights"),
-             support = field_of(row, columns, "effective_support");
-  if (const auto term = field_of(row, columns, "sparsity")) result.sparsity = term;
-  if (small && support) result.spread = WeightSpread{*small, *support};
-}
-
-std::string field(const std::optional<double>& value) { return value ? exact(*value) : ""; }
-
 // "loss 0.1  test loss 0.2  accuracy 0.9": what the epoch has of it
-std::string figures(std::optional<double> loss, std::optional<double> sparsity,
-                    const EpochReport& report) {
+std::string line_of(const EpochRow& row, const std::string& note) {
   std::string text;
-  if (loss) text += fmt::format("  loss {:.4f}", *loss);
-  if (sparsity) text += fmt::format("  sparsity {:.4f}", *sparsity);
-  if (report.spread)
-    text += fmt::format("  small weights {:.1f} %  support {:.1f}",
-                        100 * report.spread->small_share, report.spread->effective_support);
-  if (report.test_loss) text += fmt::format("  test loss {:.4f}", *report.test_loss);
-  if (report.scores)
-    text += fmt::format("  accuracy {:.4f}  macro F1 {:.4f}", report.scores->accuracy,
-                        report.scores->macro_f1);
-  return report.note.empty() ? text : text + "  " + report.note;
+  if (row.train_loss) text += fmt::format("  loss {:.4f}", *row.train_loss);
+  if (row.sparsity) text += fmt::format("  sparsity {:.4f}", *row.sparsity);
+  if (row.small_weights)
+    text += fmt::format("  small weights {:.1f} %  support {:.1f}", 100 * *row.small_weights,
+                        *row.effective_support);
+  if (row.test_loss) text += fmt::format("  test loss {:.4f}", *row.test_loss);
+  if (row.accuracy)
+    text += fmt::format("  accuracy {:.4f}  macro F1 {:.4f}", *row.accuracy, *row.macro_f1);
+  if (!note.empty()) text += "  " + note;
+  if (row.images_per_s) text += fmt::format("  {:.0f} images/s", *row.images_per_s);
+  return text + fmt::format("  {}  {}  {:.1f} s", with_prefix(row.energy_j, "J"),
+                            with_prefix(row.co2_g, "g CO2"), row.seconds);
 }
 
 }  // namespace
@@ -120,14 +77,10 @@ Trainer::Trainer(const Config& config, PhaseData data, const TrainerOptions& opt
     phase_->load_moments(*state);
   else if (options_.init)
     notes_ = differences(*options_.init, config, phase_->weights().tensors);
-  counter_.start_at(position_.flops, position_.flops_matmul);
+  flops_beside_ = {position_.flops, position_.flops_matmul};
   energy_ = std::make_unique<RunEnergy>(
       config.run, RunEnergyOptions{options.folder, options.keep_energy,
                                    position_.energy_before_epoch_uj, options.trace});
-  for (const CsvRow& row : log_.rows()) {
-    if (const auto scores = scores_of(row)) result_.scores = scores;
-    take_sparsity(row, columns_of(config), result_);
-  }
 }
 
 std::unique_ptr<TrainingPhase> Trainer::first_phase(const RunState* state) {
@@ -161,15 +114,13 @@ std::string Trainer::title() const {
 }
 
 RunResult Trainer::run() {
-  {
-    const ObserverGuard guard(counter_);
+  run_phase();
+  while (result_.end == RunEnd::finished &&
+         position_.phase + 1 < static_cast<std::int64_t>(config_.phases.size())) {
+    enter_next_phase();
     run_phase();
-    while (result_.end == RunEnd::finished &&
-           position_.phase + 1 < static_cast<std::int64_t>(config_.phases.size())) {
-      enter_next_phase();
-      run_phase();
-    }
   }
+  result_.epochs = log_.rows();
   result_.position = position_;
   result_.steps = phase_->steps();
   result_.trained_parameters = phase_->trained_parameters();
@@ -220,22 +171,22 @@ bool Trainer::over_budget() {
 bool Trainer::train_epoch(Progress& progress) {
   const std::int64_t start = now_ns();
   const double before = position_.epoch_seconds, run_before = position_.seconds;
-  if (position_.batch == 0) position_.flops_before_epoch = counter_.flops();
+  if (position_.batch == 0) position_.flops_before_epoch = flops().all;
   if (!position_.forecast.made()) last_joules_ = energy::to_joules(energy_->cut()).value;
   phase_->start_epoch(position_.epoch, position_.batch);
   while (const auto step = phase_->step()) {
-    const double elapsed = static_cast<double>(now_ns() - start) * 1e-9;
+    const double elapsed = seconds_since(start);
     position_.epoch_loss += step->loss * static_cast<double>(step->images);
     position_.epoch_sparsity += step->sparsity * static_cast<double>(step->images);
     position_.epoch_images += step->images;
     position_.epoch_tokens += step->tokens;
     position_.unscored_images += step->unscored_images;
-    counter_.add(step->data_flops);
+    flops_beside_.all += step->data_flops;
     position_.images += step->images;
     position_.batch += 1;
     position_.epoch_seconds = before + elapsed;
     position_.seconds = run_before + elapsed;
-    if (!position_.forecast.made()) foretell_energy(progress);
+    if (!position_.forecast.made()) predict(progress);
     progress.step(step->images, step->loss, [this] { return energy_fields(); });
     if (must_stop()) return false;
   }
@@ -243,7 +194,7 @@ bool Trainer::train_epoch(Progress& progress) {
 }
 
 // Made once, early in the first epoch. Of a run of one phase: others may cost anything.
-void Trainer::foretell_energy(Progress& progress) {
+void Trainer::predict(Progress& progress) {
   if (config_.phases.size() > 1) return;
   const double now = energy::to_joules(energy_->cut()).value;
   step_joules_.push_back(now - last_joules_);
@@ -254,13 +205,11 @@ void Trainer::foretell_energy(Progress& progress) {
                             energy_->forward_share() /
                             static_cast<double>(phase_config().train.batch_size);
   position_.forecast =
-      foretell(step_joules_, {now, static_cast<double>(batches * epochs - phase_->steps()),
-                              static_cast<double>(epochs - position_.epoch) * evaluation});
+      predict_energy(step_joules_, {now, static_cast<double>(batches * epochs - phase_->steps()),
+                                    static_cast<double>(epochs - position_.epoch) * evaluation});
   position_.forecast.step = phase_->steps();
-  const Forecast& f = position_.forecast;
-  progress.note(fmt::format("the whole run is predicted to take {} ({} to {})",
-                            with_prefix(f.energy_j, "J"), with_prefix(f.low_j, "J"),
-                            with_prefix(f.high_j, "J")));
+  progress.note(fmt::format("the whole run is predicted to take {}",
+                            with_prefix(position_.forecast.energy_j, "J")));
 }
 
 ProgressFields Trainer::energy_fields() const {
@@ -269,66 +218,28 @@ ProgressFields Trainer::energy_fields() const {
                         with_prefix(energy::to_joules(total).value, "J"),
                         with_prefix(energy_->co2(total).value, "g CO2")};
   if (const Forecast& f = position_.forecast; f.made())
-    fields.push_back(fmt::format("predicted {} ({} to {})", with_prefix(f.energy_j, "J"),
-                                 with_prefix(f.low_j, "J"), with_prefix(f.high_j, "J")));
+    fields.push_back("predicted " + with_prefix(f.energy_j, "J"));
   return fields;
 }
 
 bool Trainer::finish_epoch(Progress& progress) {
   const std::int64_t start = now_ns();
-  const std::uint64_t flops = counter_.flops(), flops_matmul = counter_.flops_matmul();
-  const std::optional<EpochReport> done = phase_->finish_epoch([this] { return must_stop(); });
-  if (!done) {  // a resumed run begins it anew
-    counter_.start_at(flops, flops_matmul);
+  const Flops before = flops();
+  const std::optional<EpochReport> report = phase_->finish_epoch([this] { return must_stop(); });
+  if (!report) {  // a resumed run begins it anew
+    Flops undone = flops();
+    flops_beside_ -= undone -= before;
     return false;
   }
-  const EpochReport& report = *done;
-  counter_.add(report.data_flops);
-  const double evaluating = static_cast<double>(now_ns() - start) * 1e-9;
+  flops_beside_.all += report->data_flops;
+  const double evaluating = seconds_since(start);
   position_.seconds += evaluating;
-  const double seconds = position_.epoch_seconds + evaluating;
-  const auto images = static_cast<double>(position_.epoch_images);
-  std::optional<double> loss, sparsity, rate, tokens;
-  if (images > 0) {
-    loss = position_.epoch_loss / images;
-    if (config_.loss.sparsity > 0) sparsity = position_.epoch_sparsity / images;
-    rate = images / position_.epoch_seconds;
-    tokens = static_cast<double>(position_.epoch_tokens) / images;
-  }
   const energy::MicroJoules total = energy_->cut(),
                             used{total.value - position_.energy_before_epoch_uj};
-  if (report.scores) result_.scores = report.scores;
-  position_.figures = report.figures;
-  const auto score = [&](double Scores::*which) {
-    return report.scores ? exact((*report.scores).*which) : "";
-  };
-  CsvRow row{phase_config().kind,
-             std::to_string(position_.epoch + 1),
-             std::to_string(phase_->steps()),
-             field(loss),
-             field(report.test_loss),
-             score(&Scores::accuracy),
-             score(&Scores::micro_f1),
-             score(&Scores::macro_f1),
-             field(rate),
-             field(tokens),
-             std::to_string(counter_.flops() - position_.flops_before_epoch),
-             exact(energy::to_joules(used).value),
-             exact(energy_->co2(used).value),
-             exact(seconds)};
-  if (config_.loss.sparsity > 0) {
-    const auto spread = [&](double WeightSpread::*which) {
-      return report.spread ? exact((*report.spread).*which) : "";
-    };
-    row.insert(row.end(), {field(sparsity), spread(&WeightSpread::small_share),
-                           spread(&WeightSpread::effective_support)});
-    take_sparsity(row, columns_of(config_), result_);
-  }
+  const EpochRow row = row_of(*report, position_.epoch_seconds + evaluating, used);
   log_.append(row);
-  progress.line(title() + figures(loss, sparsity, report) +
-                (rate ? fmt::format("  {:.0f} images/s", *rate) : "") +
-                fmt::format("  {}  {}  {:.1f} s", with_prefix(energy::to_joules(used).value, "J"),
-                            with_prefix(energy_->co2(used).value, "g CO2"), seconds));
+  progress.line(title() + line_of(row, report->note));
+  position_.figures = report->figures;
   position_.epoch += 1;
   position_.rows += 1;
   position_.batch = 0;
@@ -342,6 +253,35 @@ bool Trainer::finish_epoch(Progress& progress) {
   return true;
 }
 
+EpochRow Trainer::row_of(const EpochReport& report, double seconds,
+                         energy::MicroJoules used) const {
+  EpochRow row;
+  row.phase = phase_config().kind;
+  row.epoch = position_.epoch + 1;
+  row.step = phase_->steps();
+  if (const auto images = static_cast<double>(position_.epoch_images); images > 0) {
+    row.train_loss = position_.epoch_loss / images;
+    if (config_.loss.sparsity > 0) row.sparsity = position_.epoch_sparsity / images;
+    row.images_per_s = images / position_.epoch_seconds;
+    row.tokens_per_image = static_cast<double>(position_.epoch_tokens) / images;
+  }
+  row.test_loss = report.test_loss;
+  if (const std::optional<Scores>& scores = report.scores) {
+    row.accuracy = scores->accuracy;
+    row.micro_f1 = scores->micro_f1;
+    row.macro_f1 = scores->macro_f1;
+  }
+  if (report.spread) {
+    row.small_weights = report.spread->small_share;
+    row.effective_support = report.spread->effective_support;
+  }
+  row.flops = flops().all - position_.flops_before_epoch;
+  row.energy_j = energy::to_joules(used).value;
+  row.co2_g = energy_->co2(used).value;
+  row.seconds = seconds;
+  return row;
+}
+
 // The ledger comes first, as the state counts on what it holds; then the model: with it newer than
 // the state, a resumed run just makes it again.
 void Trainer::save() {
@@ -349,8 +289,9 @@ void Trainer::save() {
   const NamedTensors moments = phase_->moments();
   require_finite_update(weights.tensors);
   require_finite_update(moments);
-  position_.flops = counter_.flops();
-  position_.flops_matmul = counter_.flops_matmul();
+  const Flops done = flops();
+  position_.flops = done.all;
+  position_.flops_matmul = done.matmul;
   energy_->save();
   const Dataset& data = *phase_data().train;
   save_model(options_.folder, weights,

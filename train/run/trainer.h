@@ -3,13 +3,12 @@
 // a signal came or the energy budget was used up.
 #pragma once
 
-#include "tensor/base/csv.h"
 #include "train/phases/phase.h"
 #include "train/run/init_from.h"
 #include "train/run/progress.h"
 #include "train/run/run_energy.h"
 #include "train/run/signals.h"
-#include "train/step/flop_counter.h"
+#include "train/store/metrics_csv.h"
 
 namespace hg {
 
@@ -22,13 +21,9 @@ struct TrainerOptions {
   ProgressMode progress = ProgressMode::plain;
 };
 
-enum class RunEnd { finished, interrupted, budget };
-
 struct RunResult {
   RunEnd end = RunEnd::finished;
-  std::optional<Scores> scores;        // of the last evaluation; none: there was none yet
-  std::optional<double> sparsity;      // the sparsity term in the last epoch that had one
-  std::optional<WeightSpread> spread;  // ... and how sparse the weights were after it
+  std::vector<EpochRow> epochs;  // of the whole run
   Position position;
   std::int64_t steps = 0, test_images = 0;
   std::int64_t trained_parameters = 0;  // in the last phase
@@ -56,8 +51,10 @@ class Trainer {
   bool finish_epoch(Progress& progress);  // the same, in the middle of evaluation
   bool must_stop();                       // a signal came or the budget is used up
   bool over_budget();
-  void foretell_energy(Progress& progress);
+  void predict(Progress& progress);
   ProgressFields energy_fields() const;
+  Flops flops() const { return Flops(flops_beside_) += energy_->flops(); }  // of the whole run
+  EpochRow row_of(const EpochReport& report, double seconds, energy::MicroJoules used) const;
   void save();
 
   const PhaseConfig& phase_config() const;
@@ -67,12 +64,12 @@ class Trainer {
   const Config config_;
   const PhaseData data_;
   const TrainerOptions options_;
-  FlopCounter counter_;
   StopSignals signals_;
   Position position_;
   std::unique_ptr<RunEnergy> energy_;  // outlives the phase, whose loaders report to it
   std::unique_ptr<TrainingPhase> phase_;
-  CsvLog log_;
+  MetricsLog log_;
+  Flops flops_beside_;  // of earlier parts and of loaders; evaluations to be done again taken off
   std::vector<std::string> notes_;   // for the user, before the first epoch
   std::vector<double> step_joules_;  // until the forecast is made
   double last_joules_ = 0;

@@ -1,11 +1,10 @@
 #include "train/step/frozen.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "autograd/tape.h"
 #include "tensor/backend.h"
+#include "tensor/base/process.h"
 #include "tensor/base/usage_error.h"
 #include "tensor/transfer.h"
 
@@ -15,10 +14,6 @@ namespace {
 bool any_begins(const std::vector<nn::Parameter>& parameters, const std::string& start) {
   return std::any_of(parameters.begin(), parameters.end(),
                      [&](const nn::Parameter& p) { return p.name.starts_with(start); });
-}
-
-double memory_of_machine() {
-  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
 }
 
 }  // namespace
@@ -55,7 +50,7 @@ FeatureCache::FeatureCache(std::int64_t images, std::int64_t tokens, std::int64_
       features_([&] {
         const double bytes =
             static_cast<double>(images * tokens) * static_cast<double>(width) * sizeof(float);
-        usage_require(bytes <= memory_of_machine() / 2, key,
+        usage_require(bytes <= machine_memory().total_bytes / 2, key,
                       "features of {} images take {:.1f} GB, more than half of this machine's "
                       "memory; expected false",
                       images, bytes * 1e-9);

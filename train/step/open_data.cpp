@@ -9,21 +9,18 @@
 namespace hg {
 
 std::unique_ptr<Dataset> open_data(const Config& config, const DataConfig& data, Split split) {
-  std::unique_ptr<Dataset> set;
-  try {
-    set = open_dataset({.name = data.name,
-                        .root = data.root,
-                        .train_limit = data.train_limit,
-                        .test_limit = data.test_limit,
-                        .validation = data.validation,
-                        .img_size = static_cast<int>(config.model.img_size),
-                        .in_channels = static_cast<int>(config.model.in_channels),
-                        .num_classes = config.model.num_classes,
-                        .seed = static_cast<std::uint64_t>(config.run.seed)},
-                       split);
-  } catch (const Error& e) {
-    throw UsageError(e.what());
-  }
+  std::unique_ptr<Dataset> set = blame_input("", [&] {
+    return open_dataset({.name = data.name,
+                         .root = data.root,
+                         .train_limit = data.train_limit,
+                         .test_limit = data.test_limit,
+                         .validation = data.validation,
+                         .img_size = static_cast<int>(config.model.img_size),
+                         .in_channels = static_cast<int>(config.model.in_channels),
+                         .num_classes = config.model.num_classes,
+                         .seed = static_cast<std::uint64_t>(config.run.seed)},
+                        split);
+  });
   usage_require(set->classes() == config.model.num_classes, "model.num_classes",
                 "{} for {}, which has {} classes", config.model.num_classes, set->info().source,
                 set->classes());

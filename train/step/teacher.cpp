@@ -1,12 +1,11 @@
 #include "train/step/teacher.h"
 
-#include <filesystem>
-
 #include "autograd/tape.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
 #include "tensor/observer.h"
 #include "train/config/selection.h"
+#include "train/store/run_folder.h"
 
 namespace hg {
 namespace {
@@ -15,9 +14,9 @@ constexpr const char* kKey = "loss.teacher";
 
 Config config_of(const Config& student) {
   const std::string& folder = student.loss.teacher;
-  usage_require(std::filesystem::is_directory(folder), kKey,
-                "expected the folder of a trained run, got \"{}\"", printable(folder));
-  Config config = load_config(folder + "/config.toml");
+  usage_require(is_folder(folder), kKey, "expected the folder of a trained run, got \"{}\"",
+                printable(folder));
+  Config config = load_config(RunFolder{folder}.config());
   const auto same = [&](const char* name, std::int64_t own, std::int64_t expected) {
     usage_require(own == expected, kKey, "{} has model.{} = {}, expected {}", folder, name, own,
                   expected);
@@ -34,7 +33,7 @@ Config config_of(const Config& student) {
 
 Teacher::Teacher(const Config& config)
     : folder_(config.loss.teacher),
-      loaded_(load_model(folder_ + "/model.safetensors", config_of(config))) {}
+      loaded_(load_model(RunFolder{folder_}.model(), config_of(config))) {}
 
 Tensor Teacher::logits(const Tensor& images, const Tensor& keep) const {
   const NoRecording off;

@@ -4,12 +4,14 @@
 #include <nlohmann/json.hpp>
 
 #include "tensor/backend.h"
+#include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
+#include "train/store/run_folder.h"
 
 namespace hg {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 using Metadata = std::map<std::string, std::string>;
 
 // One list of fields for both directions. Doubles keep their bits.
@@ -32,9 +34,9 @@ void visit(Position& p, std::int64_t& optimizer_steps, Field field) {
   field("epoch_seconds", p.epoch_seconds);
   field("energy_before_epoch_uj", p.energy_before_epoch_uj);
   field("forecast_step", p.forecast.step);
-  field("forecast_j", p.forecast.energy_j);
-  field("forecast_low_j", p.forecast.low_j);
-  field("forecast_high_j", p.forecast.high_j);
+  field("forecast_j", p.forecast.energy_j.value);
+  field("forecast_low_j", p.forecast.energy_j.low);
+  field("forecast_high_j", p.forecast.energy_j.high);
   field("optimizer_steps", optimizer_steps);
 }
 
@@ -53,11 +55,10 @@ struct Reader {
   void operator()(const char* name, T& value) const {
     const auto found = from.find(name);
     usage_require(found != from.end(), source, "no {} in its metadata: not a run's state", name);
-    char* end = nullptr;
-    const std::uint64_t bits = std::strtoull(found->second.c_str(), &end, 10);
-    usage_require(*end == '\0' && !found->second.empty(), source, "{} is \"{}\", expected a number",
-                  name, found->second);
-    value = std::bit_cast<T>(bits);
+    const auto bits = parse_number<std::uint64_t>(found->second);
+    usage_require(bits.has_value(), source, "{} is {}, expected a number", name,
+                  excerpt(found->second));
+    value = std::bit_cast<T>(*bits);
   }
 };
 
@@ -67,8 +68,6 @@ void check_position(const Position& p, std::int64_t steps, const std::string& so
         p.unscored_images, p.energy_before_epoch_uj, p.forecast.step, steps})
     usage_require(v >= 0, source, "a negative count in its metadata");
 }
-
-std::string state_path(const std::string& folder) { return folder + "/state.safetensors"; }
 
 // state.safetensors holds the weights, and what is said of them, under "model.".
 constexpr std::string_view kModel = "model.";
@@ -100,12 +99,12 @@ void save_state(const std::string& folder, const ModelWeights& weights, const Na
   visit(copy, steps, Writer{metadata});
   for (const auto& [name, value] : position.figures)
     Writer{metadata}((std::string(kFigure) + name).c_str(), value);
-  write_safetensors(state_path(folder), tensors, metadata);
+  write_safetensors(RunFolder{folder}.state(), tensors, metadata);
 }
 
 RunState load_state(const std::string& folder) {
   RunState state;
-  state.source = state_path(folder);
+  state.source = RunFolder{folder}.state();
   const Safetensors file = read_safetensors(state.source);
   visit(state.position, state.steps, Reader{file.metadata, state.source});
   for (const auto& [name, text] : file.metadata)
@@ -124,7 +123,7 @@ void save_model(const std::string& folder, const ModelWeights& weights, const Mo
   metadata["class_names"] = Json(card.class_names).dump();
   metadata["mean"] = Json(card.normalization.mean).dump();
   metadata["stddev"] = Json(card.normalization.stddev).dump();
-  write_safetensors(folder + "/model.safetensors", weights.tensors, metadata);
+  write_safetensors(RunFolder{folder}.model(), weights.tensors, metadata);
 }
 
 LoadedModel load_model(const std::string& path, const Config& config) {

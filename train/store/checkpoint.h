@@ -4,8 +4,8 @@
 #pragma once
 
 #include "data/dataset.h"
-#include "train/store/forecast.h"
 #include "train/store/model.h"
+#include "train/store/summary.h"
 
 namespace hg {
 

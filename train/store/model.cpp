@@ -29,11 +29,8 @@ nn::VitOptions vit_options(const Config& config, const Safetensors& weights,
     usage_require(bits.rank() == 3 && bits.dim(0) == options.heads && bits.dim(1) == tokens, source,
                   "blocks.{}.attn.mask is {}, expected {} heads of {} tokens", i, bits,
                   options.heads, tokens);
-    try {
-      options.supports.push_back(nn::support_of(bits));
-    } catch (const Error& e) {
-      usage_fail(source, "blocks.{}.attn.mask: {}", i, e.what());
-    }
+    options.supports.push_back(blame_input(fmt::format("{}: blocks.{}.attn.mask", source, i),
+                                           [&] { return nn::support_of(bits); }));
   }
   return options;
 }

@@ -16,7 +16,7 @@
 namespace hg {
 namespace {
 
-using Json = nlohmann::json;
+using Header = nlohmann::json;  // sorted: a file may hold any number of names
 
 static_assert(std::endian::native == std::endian::little, "safetensors data is little-endian");
 
@@ -56,22 +56,22 @@ float float_from_bfloat(std::uint16_t bits) {
 
 // The header as JSON. The library would keep the last of two equal keys, where another program
 // might take the first; and a header has no business nesting deeper than the lists of an entry.
-Json parse_header(std::string_view text, const std::string& source) {
+Header parse_header(std::string_view text, const std::string& source) {
   constexpr int kDeepest = 3;
   std::vector<std::set<std::string>> seen(kDeepest + 1);  // keys of the open object, per depth
   std::optional<std::string> duplicate;
   bool too_deep = false;
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
+  const auto watch = [&](int depth, Header::parse_event_t event, Header& value) {
     too_deep |= depth > kDeepest;
     if (too_deep) return false;
     const auto level = static_cast<std::size_t>(depth);
-    if (event == Json::parse_event_t::object_start && depth < kDeepest) seen[level + 1].clear();
-    if (event == Json::parse_event_t::key)
+    if (event == Header::parse_event_t::object_start && depth < kDeepest) seen[level + 1].clear();
+    if (event == Header::parse_event_t::key)
       if (!seen[level].insert(value.get_ref<const std::string&>()).second)
         duplicate = value.get<std::string>();
     return true;
   };
-  Json header = Json::parse(text, watch, false);
+  Header header = Header::parse(text, watch, false);
   usage_require(!too_deep, source, "header: nested deeper than {} levels", kDeepest);
   usage_require(!header.is_discarded() && header.is_object(), source,
                 "header: expected a JSON object of {} bytes", text.size());
@@ -79,13 +79,13 @@ Json parse_header(std::string_view text, const std::string& source) {
   return header;
 }
 
-const Json& member(const Json& entry, const char* name, const std::string& who) {
+const Header& member(const Header& entry, const char* name, const std::string& who) {
   const auto it = entry.find(name);
   usage_require(it != entry.end(), who, "expected {} in the header", name);
   return *it;
 }
 
-Encoding parse_encoding(const Json& dtype, const std::string& who) {
+Encoding parse_encoding(const Header& dtype, const std::string& who) {
   usage_require(dtype.is_string(), who, "expected a string as dtype");
   const auto& name = dtype.get_ref<const std::string&>();
   for (const auto& [known, encoding] : kEncodings)
@@ -93,11 +93,11 @@ Encoding parse_encoding(const Json& dtype, const std::string& who) {
   usage_fail(who, "expected dtype F32, F64, I64, F16 or BF16, got {}", printable(name));
 }
 
-std::vector<std::uint64_t> parse_counts(const Json& list, const char* what,
+std::vector<std::uint64_t> parse_counts(const Header& list, const char* what,
                                         const std::string& who) {
   usage_require(list.is_array(), who, "expected a list as {}", what);
   std::vector<std::uint64_t> counts;
-  for (const Json& item : list) {
+  for (const Header& item : list) {
     usage_require(item.is_number_unsigned(), who, "expected integers of at least 0 in {}", what);
     counts.push_back(item.get<std::uint64_t>());
   }
@@ -105,7 +105,7 @@ std::vector<std::uint64_t> parse_counts(const Json& list, const char* what,
 }
 
 // The shape, whose elements fill `bytes` exactly.
-Shape parse_shape(const Json& list, std::uint64_t bytes, Encoding encoding,
+Shape parse_shape(const Header& list, std::uint64_t bytes, Encoding encoding,
                   const std::string& who) {
   const std::vector<std::uint64_t> extents = parse_counts(list, "shape", who);
   usage_require(extents.size() <= Shape::kMaxRank, who, "expected at most {} axes, got {}",
@@ -126,7 +126,7 @@ Shape parse_shape(const Json& list, std::uint64_t bytes, Encoding encoding,
   return shape;
 }
 
-Entry parse_entry(const std::string& name, const Json& json, std::uint64_t data_bytes,
+Entry parse_entry(const std::string& name, const Header& json, std::uint64_t data_bytes,
                   const std::string& source) {
   const std::string who = fmt::format("{}: {}", source, printable(name));
   usage_require(json.is_object() && json.size() == 3, who,
@@ -156,7 +156,7 @@ void check_cover(std::vector<Entry>& entries, std::uint64_t data_bytes, const st
   usage_require(at == data_bytes, source, "expected {} bytes of data, got {}", at, data_bytes);
 }
 
-std::map<std::string, std::string> parse_metadata(const Json& json, const std::string& source) {
+std::map<std::string, std::string> parse_metadata(const Header& json, const std::string& source) {
   const std::string who = fmt::format("{}: {}", source, kMetadata);
   usage_require(json.is_object(), who, "expected an object of strings");
   std::map<std::string, std::string> metadata;
@@ -231,7 +231,7 @@ Safetensors parse_safetensors(std::string_view bytes, const std::string& source)
       header_bytes <= std::min<std::uint64_t>(bytes.size(), kLongestHeader), source,
       "header length {} exceeds the {} bytes after it: not a safetensors file, or cut off",
       header_bytes, bytes.size());
-  const Json header = parse_header(bytes.substr(0, header_bytes), source);
+  const Header header = parse_header(bytes.substr(0, header_bytes), source);
   const std::string_view data = bytes.substr(header_bytes);
 
   Safetensors file;

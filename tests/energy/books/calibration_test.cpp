@@ -95,7 +95,7 @@ TEST_CASE("a profile that is damaged is refused in one line") {
   using P = Json::json_pointer;
   CHECK(refusal_with(P("/version"), 2) == "p.json: version: expected 1, got 2");
   CHECK(refusal_with(P("/name"), "").find("name: expected a text") != std::string::npos);
-  CHECK(refusal_with(P("/extra"), 1).find("extra is no key") != std::string::npos);
+  CHECK(refusal_with(P("/extra"), 1).find("extra: is no key") != std::string::npos);
   CHECK(refusal_with(P("/domains/package/static_w"), -1)
             .find("domains.package.static_w: expected a number from 0") != std::string::npos);
   CHECK(refusal_with(P("/domains/package/static_w"), nullptr).find("got null") !=

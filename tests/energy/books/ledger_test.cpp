@@ -50,10 +50,10 @@ TEST_CASE("a damaged ledger.csv is refused in one line") {
   CHECK(ledger_refusal(ledger_csv({})) == "ledger.csv: holds no rows of a ledger");
   std::string wrong = good;
   wrong.replace(wrong.find("1000"), 4, "1e3x");
-  CHECK(ledger_refusal(wrong) == "ledger.csv: line 2: \"1e3x\" in column 8, expected a number");
+  CHECK(ledger_refusal(wrong) == "ledger.csv: line 2: energy_uj is \"1e3x\", expected a number");
   wrong = good;
   wrong.replace(wrong.find("apportioned"), 11, "guessed");
-  CHECK(ledger_refusal(wrong) == "ledger.csv: line 2: \"guessed\" in column 10, expected a kind");
+  CHECK(ledger_refusal(wrong) == "ledger.csv: \"guessed\" is no kind of energy");
 }
 
 TEST_CASE("a ledger whose rows don't sum to the meter is refused") {

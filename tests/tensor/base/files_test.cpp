@@ -7,7 +7,6 @@
 #include <csignal>
 #include <filesystem>
 
-#include "tensor/base/csv.h"
 #include "tensor/base/usage_error.h"
 #include "tests/support/temp_folder.h"
 
@@ -103,38 +102,25 @@ TEST_CASE("folders are made, fresh where asked for") {
   CHECK(make_fresh_folder(folder / "runs", "shapes") == folder / "runs/shapes-3");
 }
 
-TEST_CASE("CSV fields are quoted where they must be") {
-  const CsvRow row = {"", "plain", "a,b", "say \"x\"", "two\nlines", ""};
-  const std::string text = to_csv(row);
-  CHECK(text == ",plain,\"a,b\",\"say \"\"x\"\"\",\"two\nlines\",\n");
-  CHECK(parse_csv(text + "1\r\n\"2\"\r\n3", "f") == std::vector<CsvRow>{row, {"1"}, {"2"}, {"3"}});
-  CHECK_THROWS_AS(parse_csv("\"a", "f"), UsageError);
-  CHECK_THROWS_AS(parse_csv("\"a\"b\n", "f"), UsageError);
-}
-
-TEST_CASE("a CSV log is whole after each row, and resumes without doubles or torn rows") {
+TEST_CASE("reading says what is wrong with a file") {
   TempFolder folder;
-  const std::string path = folder / "metrics.csv";
-  const CsvRow columns = {"epoch", "loss"};
-  CsvLog log = CsvLog::create(path, columns);
-  CHECK(contents_of(path) == "epoch,loss\n");
-  log.append({"1", "0.5"});
-  log.append({"2", "0.25"});
-  log.append({"3", "0.125"});
-  CHECK(contents_of(path) == "epoch,loss\n1,0.5\n2,0.25\n3,0.125\n");
-  CHECK_THROWS_AS(log.append({"4"}), Error);
-
-  put(path, "epoch,loss\n1,0.5\n2,0.25\n3,0.1");  // the checkpoint is of epoch 2
-  CsvLog resumed = CsvLog::resume(path, columns, 2);
-  CHECK(contents_of(path) == "epoch,loss\n1,0.5\n2,0.25\n");
-  resumed.append({"3", "0.125"});
-  CHECK(contents_of(path) == "epoch,loss\n1,0.5\n2,0.25\n3,0.125\n");
-
-  CHECK_THROWS_AS(CsvLog::resume(path, columns, 4), UsageError);
-  CHECK_THROWS_AS(CsvLog::resume(path, {"epoch", "lost"}, 1), UsageError);
-  CHECK_THROWS_AS(CsvLog::resume(folder / "absent", columns, 0), UsageError);
-  put(path, "epoch,loss\n1\n");
-  CHECK_THROWS_AS(CsvLog::resume(path, columns, 1), UsageError);
+  put(folder / "f", "0123456789");
+  CHECK(read_text(folder / "f") == "0123456789");
+  CHECK(MappedFile(folder / "f").bytes() == "0123456789");
+  CHECK(message_of<UsageError>([&] { read_text(folder / "f", 9); }) ==
+        folder / "f" + ": 10 bytes, expected at most 9");
+  char bytes[20];
+  CHECK(message_of<Error>([&] { InputFile(folder / "f").read(bytes, 20); }) ==
+        folder / "f" + ": expected 20 bytes, could read only 10");
+  CHECK(message_of<UsageError>([&] { read_text(folder / "none"); }) ==
+        folder / "none" + ": cannot read: No such file or directory");
+  CHECK(message_of<UsageError>([] { read_text("/dev/null"); }) ==
+        "/dev/null: cannot read: not a regular file");
+  CHECK(read_small_file("/proc/self/comm").has_value());
+  CHECK_FALSE(read_small_file(folder / "none"));
+  CHECK(is_file(folder / "f"));
+  CHECK_FALSE(is_folder(folder / "f"));
+  CHECK(is_folder(folder.path()));
 }
 
 }  // namespace hg::testing

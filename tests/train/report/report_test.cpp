@@ -11,7 +11,7 @@ namespace {
 
 using namespace hg;
 using namespace hg::testing;
-using report::RunData;
+using report::RunRecord;
 
 constexpr const char* kHostile = "<script>alert('x')</script> & \"quotes\"";
 
@@ -29,32 +29,42 @@ energy::LedgerRow row(const std::string& phase, const std::string& layer, const 
   return r;
 }
 
-RunData run_of(const std::string& name, int blocks = 2) {
-  RunData run;
+EpochRow epoch(int number) {
+  EpochRow e;
+  e.train_loss = 2.0 / number;
+  e.test_loss = 2.1 / number;
+  e.accuracy = e.micro_f1 = 0.3 * number;
+  e.macro_f1 = 0.29 * number;
+  e.energy_j = 10;
+  e.seconds = 1.5;
+  return e;
+}
+
+RunRecord run_of(const std::string& name, int blocks = 2) {
+  RunRecord run;
   run.folder = "runs/" + name;
   run.name = name;
   run.status = "finished";
   run.config = "[run]\nname = \"" + name + "\"\n";
-  for (int e = 1; e <= 3; ++e)
-    run.epochs.push_back({double(e), 2.0 / e, 2.1 / e, 0.3 * e, 0.3 * e, 0.29 * e, 10, 1.5});
+  for (int e = 1; e <= 3; ++e) run.epochs.push_back(epoch(e));
   run.rows = {row("unattributed", "", "unattributed", 1000000),
               row("profiler", "", "profiler", 10000)};
   for (int b = 0; b < blocks; ++b)
     for (const char* phase : {"forward", "backward"})
       for (const char* op : {"qkv", "qk", "softmax", "av", "proj"})
         run.rows.push_back(row(phase, "blocks." + std::to_string(b) + ".attn", op, 1000000));
-  run.joules = {30, 20, 45};
-  run.kind = "modelled";
-  run.meter = "model";
-  run.source = name;
-  run.profile = "default";
+  run.energy_j = {30, 20, 45};
+  run.energy_kind = "modelled";
+  run.energy_meter = "model";
+  run.energy_source = name;
+  run.energy_profile = "default";
   run.co2_g = 0.01;
   run.country = "ITA";
   run.test_images = 250;
   run.images = 3000;
-  run.flops = 1e12;
+  run.flops = 1'000'000'000'000;
   run.seconds = 5;
-  run.prediction = report::Prediction{{29, 25, 33}, 5, 30};
+  run.prediction = {5, {29, 25, 33}};
   return run;
 }
 
@@ -122,9 +132,9 @@ TEST_CASE("a report is one well-formed page without the network") {
 }
 
 TEST_CASE("whatever a run is called, it is text") {
-  RunData run = run_of(kHostile);
+  RunRecord run = run_of(kHostile);
   run.rows.push_back(row("forward", kHostile, kHostile, 2000000));
-  run.country = run.carbon_source = run.status = run.profile = kHostile;
+  run.country = run.carbon_source = run.status = run.energy_profile = kHostile;
   for (const auto& runs : {std::vector{run}, std::vector{run, run_of("b")}}) {
     const std::string html = report::page(runs);
     CHECK(count(html, "<script>") == 1);
@@ -143,7 +153,7 @@ TEST_CASE("several runs stand side by side and those of one name go by their fol
 }
 
 TEST_CASE("a page of many deep runs stays below its limit and says what it left out") {
-  std::vector<RunData> runs;
+  std::vector<RunRecord> runs;
   for (int i = 0; i < 30; ++i) runs.push_back(run_of("deep" + std::to_string(i), 48));
   const std::string html = report::page(runs);
   CHECK(html.size() <= report::kMostBytes);
@@ -152,12 +162,12 @@ TEST_CASE("a page of many deep runs stays below its limit and says what it left 
 }
 
 TEST_CASE("a run without epochs or energy or summary still has a page") {
-  RunData run = run_of("empty");
+  RunRecord run = run_of("empty");
   run.epochs.clear();
   run.rows.clear();
-  run.joules = {};
-  run.prediction.reset();
-  run.meter = "";
+  run.energy_j = {};
+  run.prediction = {};
+  run.energy_meter = "";
   const std::string html = report::page({run});
   CHECK(unbalanced(html) == "");
   CHECK(html.find("No epoch has such a figure yet") != std::string::npos);

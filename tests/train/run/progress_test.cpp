@@ -7,7 +7,6 @@
 
 #include <cmath>
 
-#include "tensor/base/text.h"
 #include "tests/support/temp_folder.h"
 #include "train/run/signals.h"
 
@@ -148,17 +147,6 @@ TEST_CASE("the first signal asks, the second ends at once") {
           { StopSignals stop; }
           raise(SIGTERM);
         }) == -1);
-}
-
-TEST_CASE("text helpers") {
-  CHECK(edit_distance("", "abc") == 3);
-  CHECK(edit_distance("kitten", "sitting") == 3);
-  CHECK(edit_distance("epcohs", "epochs") == 1);
-  CHECK(nearest("shape", {"cifar10", "shapes"}) == "shapes");
-  CHECK(nearest("x", {}) == "");
-  CHECK(printable("a\nb\xff") == "a\\x0ab\\xff");
-  CHECK(printable(std::string(200, 'x')).size() == 103);
-  CHECK(words(" a  bc ") == std::vector<std::string_view>{"a", "bc"});
 }
 
 TEST_CASE("a note stays on a terminal and is shown nowhere else") {

@@ -9,9 +9,9 @@ namespace {
 using namespace hg;
 using namespace hg::testing;
 
-const std::vector<std::string> kRunFiles{"config.toml",       "emissions.csv",     "ledger.csv",
-                                         "metrics.csv",       "model.safetensors", "report.html",
-                                         "state.safetensors", "summary.json"};
+const std::vector<std::string> kRunFiles{"config.toml", "emissions.csv",     "energy.json",
+                                         "ledger.csv",  "metrics.csv",       "model.safetensors",
+                                         "report.html", "state.safetensors", "summary.json"};
 
 // 24-bit BMP of one colour, a square of another in it.
 std::string bmp(int side) {

@@ -1,4 +1,4 @@
-#include "train/store/forecast.h"
+#include "train/run/forecast.h"
 
 #include <algorithm>
 #include <cmath>
@@ -39,7 +39,7 @@ std::int64_t forecast_step(std::int64_t steps_of_epoch) {
 
 // Left: n steps of mean m. Its variance: that of the estimated mean, n^2 s^2 / k, that of the steps
 // themselves, n s^2, and the relative ones above.
-Forecast foretell(std::span<const double> steps_j, const Outlook& outlook) {
+Forecast predict_energy(std::span<const double> steps_j, const Outlook& outlook) {
   const auto made_after = static_cast<std::int64_t>(steps_j.size());
   if (steps_j.size() >= kEnoughToDropFirst) steps_j = steps_j.subspan(1);
   const Spread s = spread_of(steps_j);
@@ -50,7 +50,7 @@ Forecast foretell(std::span<const double> steps_j, const Outlook& outlook) {
   const double half = std::hypot(energy::student_quantile(degrees) * sampling,
                                  energy::student_quantile(1000) * unseen);
   const double likely = outlook.so_far_j + left;
-  return {made_after, likely, std::max(outlook.so_far_j, likely - half), likely + half};
+  return {made_after, {likely, std::max(outlook.so_far_j, likely - half), likely + half}};
 }
 
 }  // namespace hg

@@ -1,0 +1,125 @@
+// What a run keeps of its energy between saves, whatever a kill leaves.
+#include "train/store/energy_files.h"
+
+#include <doctest/doctest.h>
+
+#include "tensor/base/usage_error.h"
+#include "tests/support/temp_folder.h"
+
+namespace hg::testing {
+namespace {
+
+// Books of so much energy, a third of it of memory.
+energy::Ledger books(std::int64_t third_uj) {
+  energy::LedgerRow row;
+  row.label = {"forward", "blocks.0.attn", "qkv"};
+  row.energy_uj = 3 * third_uj;
+  row.low_uj = third_uj;
+  row.high_uj = 4 * third_uj;
+  row.kind = energy::Kind::apportioned;
+  energy::Ledger ledger;
+  ledger.rows = {row};
+  ledger.energy_uj = row.energy_uj;
+  ledger.domain_uj = {2 * third_uj, third_uj, std::nullopt};
+  ledger.seconds = static_cast<double>(third_uj) / 7;
+  return ledger;
+}
+
+struct Loaded {
+  energy::Ledger ledger;
+  Emissions emissions;
+};
+Loaded load(const std::string& folder, std::int64_t at_least_uj = 0) {
+  Loaded loaded;
+  const auto ledger = EnergyFiles(folder).load(at_least_uj, loaded.emissions);
+  REQUIRE(ledger.has_value());
+  loaded.ledger = *ledger;
+  return loaded;
+}
+
+void check_same(const energy::Ledger& a, const energy::Ledger& b) {
+  CHECK(a.energy_uj == b.energy_uj);
+  CHECK(a.low_uj == b.rows[0].low_uj);
+  CHECK(a.high_uj == b.rows[0].high_uj);
+  CHECK(a.domain_uj == b.domain_uj);
+  CHECK(a.seconds == b.seconds);
+  CHECK(energy::ledger_csv(a.rows) == energy::ledger_csv(b.rows));
+}
+
+Emissions about(const std::string& run_id, double memory_gb) {
+  Emissions e;
+  e.run_id = run_id;
+  e.use = {50.5, 0.1, memory_gb};
+  return e;
+}
+
+}  // namespace
+
+TEST_CASE("a save is read back to the microjoule") {
+  const TempFolder folder;
+  Emissions none;
+  CHECK_FALSE(EnergyFiles(folder.path()).load(0, none).has_value());
+  EnergyFiles(folder.path()).save(books(1'234'567'890'123), about("an id", 1.0 / 3));
+  const Loaded loaded = load(folder.path());
+  check_same(loaded.ledger, books(1'234'567'890'123));
+  CHECK(loaded.ledger.kind == energy::Kind::measured);  // its rows are apportioned
+  CHECK(loaded.emissions.run_id == "an id");
+  CHECK(loaded.emissions.use.cpu_percent == 50.5);
+  CHECK(loaded.emissions.use.memory_gb == 1.0 / 3);
+}
+
+TEST_CASE("a kill between two files leaves one save or the other, also after a resume") {
+  const TempFolder folder;
+  const std::string path = folder.path(), ledger = folder / "ledger.csv";
+  EnergyFiles first(path);
+  first.save(books(10), about("id", 1));
+  std::string old = contents_of(ledger);
+  first.save(books(20), about("id", 2));
+  put(ledger, old);  // as if killed before the ledger was written
+  check_same(load(path).ledger, books(10));
+  CHECK(load(path).emissions.use.memory_gb == 1);
+
+  EnergyFiles resumed(path);
+  Emissions emissions;
+  REQUIRE(resumed.load(30, emissions).has_value());
+  old = contents_of(ledger);
+  resumed.save(books(30), about("id", 3));
+  check_same(load(path).ledger, books(30));
+  put(ledger, old);
+  check_same(load(path).ledger, books(10));
+}
+
+TEST_CASE("files that do not belong together are refused, and emissions.csv is never read") {
+  const TempFolder folder;
+  const std::string path = folder.path(), ledger = folder / "ledger.csv",
+                    state = folder / "energy.json";
+  EnergyFiles(path).save(books(10), about("id", 1));
+  const auto refusal = [&](std::int64_t at_least_uj = 0) {
+    Emissions emissions;
+    return message_of<UsageError>([&] { EnergyFiles(path).load(at_least_uj, emissions); });
+  };
+  CHECK(refusal(31).find("sums to 30 uJ, expected at least the 31 uJ") != std::string::npos);
+  const std::string good = contents_of(ledger), good_state = contents_of(state);
+  put(ledger, energy::ledger_csv(books(9).rows));
+  CHECK(refusal() == state + ": was not saved with " + ledger + ", which sums to 27 uJ");
+  std::filesystem::remove(ledger);
+  CHECK(refusal(1) == ledger + ": cannot read: No such file or directory");
+  put(ledger, good);
+  put(state, "{}");
+  CHECK(refusal() == state + ": run_id is missing");
+  std::filesystem::remove(state);
+  CHECK(refusal() == state + ": cannot read: No such file or directory");
+  put(state, good_state);
+  put(folder / "emissions.csv", "a,b\n");
+  check_same(load(path).ledger, books(10));
+}
+
+TEST_CASE("a ledger that does not close is not saved") {
+  const TempFolder folder;
+  energy::Ledger open = books(10);
+  open.energy_uj = 31;
+  CHECK_THROWS_AS(EnergyFiles(folder.path()).save(open, {}), Error);
+  CHECK(!is_file(folder / "ledger.csv"));
+}
+
+}  // namespace hg::testing

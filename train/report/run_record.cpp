@@ -1,0 +1,65 @@
+#include "train/report/run_record.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tensor/base/files.h"
+#include "tensor/base/usage_error.h"
+#include "train/store/run_folder.h"
+
+namespace hg::report {
+namespace {
+
+// The summary as far as the ledger tells.
+void summarize_rows(RunRecord& run) {
+  run.name = std::filesystem::path(run.folder).lexically_normal().filename().string();
+  run.status = "not ended";
+  energy::LedgerRow sum = energy::empty_sum();
+  for (const energy::LedgerRow& row : run.rows) sum.add(row);
+  run.energy_j = sum.joules();
+  run.energy_kind = energy::to_string(sum.kind);
+}
+
+}  // namespace
+
+double RunRecord::total_uj() const {
+  double sum = 0;
+  for (const energy::LedgerRow& row : rows) sum += static_cast<double>(row.energy_uj);
+  return sum;
+}
+
+std::optional<double> RunRecord::final_f1() const {
+  if (epochs.empty()) return std::nullopt;
+  return epochs.back().micro_f1;
+}
+
+std::string RunRecord::provenance() const {
+  if (energy_meter.empty())
+    return fmt::format("Energy {}; no summary names the meter", energy_kind);
+  return fmt::format("Energy {} by {}, shared out by profile \"{}\"", energy_kind, energy_meter,
+                     energy_profile);
+}
+
+std::string RunRecord::source_text() const {
+  if (energy_source.empty()) return provenance();
+  return fmt::format("{}. Meter: {}", provenance(), energy_source);
+}
+
+RunRecord read_run(const std::string& path) {
+  usage_require(is_folder(path), path, "no such run folder");
+  const RunFolder folder{path};
+  for (const std::string& file : {folder.metrics(), folder.ledger(), folder.config()})
+    usage_require(is_file(file), path, "holds no {}: not a run folder",
+                  std::filesystem::path(file).filename().string());
+  RunRecord run;
+  run.folder = path;
+  run.config = read_text(folder.config());
+  run.epochs = read_metrics(folder.metrics());
+  std::erase_if(run.epochs, [](const EpochRow& row) { return !row.train_loss; });
+  run.rows = energy::parse_ledger_csv(read_text(folder.ledger()), folder.ledger());
+  summarize_rows(run);
+  if (is_file(folder.summary())) read_summary(folder.summary(), run);
+  return run;
+}
+
+}  // namespace hg::report

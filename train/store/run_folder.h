@@ -1,0 +1,28 @@
+// A run folder: where each of its files is. What they hold is told by the header beside each.
+#pragma once
+
+#include "tensor/base/files.h"
+
+namespace hg {
+
+struct RunFolder {
+  std::string path;
+
+  std::string config() const { return path + "/config.toml"; }       // config/config.h
+  std::string metrics() const { return path + "/metrics.csv"; }      // store/metrics_csv.h
+  std::string ledger() const { return path + "/ledger.csv"; }        // energy/books/ledger.h
+  std::string energy() const { return path + "/energy.json"; }       // store/energy_files.h
+  std::string emissions() const { return path + "/emissions.csv"; }  // store/emissions.h
+  std::string summary() const { return path + "/summary.json"; }     // store/summary.h
+  std::string model() const { return path + "/model.safetensors"; }  // store/checkpoint.h
+  std::string state() const { return path + "/state.safetensors"; }  // store/checkpoint.h
+  std::string report() const { return path + "/report.html"; }       // report/page.h
+  std::string trace() const { return path + "/trace.json"; }         // energy/output/trace.h
+};
+
+// The model of a run folder, or the file that the path names.
+inline std::string model_file(const std::string& path) {
+  return is_folder(path) ? RunFolder{path}.model() : path;
+}
+
+}  // namespace hg
