@@ -1,4 +1,4 @@
-// Scores, weights and the choice of patches against the values of METHODS.md, section 4.
+// Scores, weights and the choice of patches against the values of nn/METHODS.md, section 4.
 #include "data/patch_select.h"
 
 #include <cmath>
@@ -210,7 +210,7 @@ TEST_CASE("the largest scores are taken and of equal ones the first") {
   CHECK(largest({0, 0, 0, 0}, 2) == Ids{0, 1});
 }
 
-TEST_CASE("the probability of filtering falls with the epoch as METHODS.md tabulates") {
+TEST_CASE("the probability of filtering falls with the epoch as nn/METHODS.md tabulates") {
   using D = PatchSelection::Decay;
   for (const D decay : {D::inverse, D::exp, D::ref_compound}) CHECK(probability(decay, 0) == 0.5);
   CHECK(probability(D::inverse, 10) == doctest::Approx(.476).epsilon(1e-3));

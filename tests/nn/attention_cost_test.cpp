@@ -1,5 +1,5 @@
-// Products counted in the cores of METHODS.md, section 2, against its formulas; memory that grows
-// with N, not N^2.
+// Products counted in the cores of nn/METHODS.md, section 2, against its formulas; memory that
+// grows with N, not N^2.
 #include "tensor/allocator.h"
 #include "tensor/observer.h"
 #include "tensor/ops/reduce.h"

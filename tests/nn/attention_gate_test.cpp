@@ -1,4 +1,4 @@
-// Sparsity terms and gates of METHODS.md, section 3, on one layer.
+// Sparsity terms and gates of nn/METHODS.md, section 3, on one layer.
 #include <limits>
 #include <map>
 

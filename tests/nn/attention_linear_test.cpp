@@ -1,4 +1,4 @@
-// What METHODS.md, sections 2.4 and 2.8 - 2.14 say must hold of the linear variants.
+// What nn/METHODS.md, sections 2.4 and 2.8 - 2.14 say must hold of the linear variants.
 #include <numbers>
 
 #include "tensor/ops/cos_features.h"

@@ -1,4 +1,4 @@
-// What METHODS.md, section 2.7, says must hold of prob.
+// What nn/METHODS.md, section 2.7, says must hold of prob.
 #include "tensor/ops/key_update.h"
 #include "tensor/ops/reduce.h"
 #include "tests/nn/attention_layer.h"

@@ -1,4 +1,4 @@
-// What METHODS.md, sections 2.1 - 2.6 and 2.15 say must hold of the quadratic variants.
+// What nn/METHODS.md, sections 2.1 - 2.6 and 2.15 say must hold of the quadratic variants.
 #include "tensor/ops/reduce.h"
 #include "tests/nn/attention_layer.h"
 

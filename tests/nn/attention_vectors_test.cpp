@@ -1,4 +1,4 @@
-// Every variant against the vectors of METHODS.md, appendix B.
+// Every variant against the vectors of nn/METHODS.md, appendix B.
 #include "tensor/ops/favor_features.h"
 #include "tensor/ops/linear_attention.h"
 #include "tensor/ops/matmul.h"

@@ -1,4 +1,4 @@
-// Masked patches (METHODS.md, section 5): what is hidden, predicted and compared.
+// Masked patches (nn/METHODS.md, section 5): what is hidden, predicted and compared.
 #include "nn/masked_patches.h"
 
 #include <doctest/doctest.h>

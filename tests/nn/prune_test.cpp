@@ -1,4 +1,4 @@
-// The pruning algorithms of METHODS.md, 2.6, on priors small enough to see through.
+// The pruning algorithms of nn/METHODS.md, section 2.6, on priors small enough to see through.
 #include "nn/attention/prune.h"
 
 #include <doctest/doctest.h>

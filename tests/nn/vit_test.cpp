@@ -102,7 +102,7 @@ TEST_CASE("weight decay leaves out vectors, class token and positions") {
   }
 }
 
-TEST_CASE("parameters start as METHODS.md, section 1 says") {
+TEST_CASE("parameters start as nn/METHODS.md, section 1 says") {
   const Vit model(small(), 3);
   const double bound = 1 / std::sqrt(2 * 4 * 4);
   for (const Parameter& p : model.parameters().all()) {

@@ -1,5 +1,5 @@
-// The contrastive losses of METHODS.md, section 6: values of appendix B, identities, mining, what
-// is left out.
+// The contrastive losses of nn/METHODS.md, section 6: values of appendix B, identities, mining,
+// what is left out.
 #include "tensor/ops/contrastive.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // One attention layer alone, on random tokens: what its core costs. The core is all but the
-// projections (METHODS.md, section 2).
+// projections (nn/METHODS.md, section 2).
 #pragma once
 
 #include "energy/books/session.h"

@@ -1,5 +1,5 @@
 // Values of a configuration from TOML nodes and from --set, by the type of their key. Private to
-// config_load.cpp, the one source that compiles the TOML library.
+// load.cpp, the one source that compiles the TOML library.
 #pragma once
 
 #define TOML_ENABLE_FORMATTERS 0

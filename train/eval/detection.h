@@ -1,5 +1,5 @@
 // Metrics of single-object detection: each image has one true class and box and gets one predicted
-// class, with its probability as score, and one box (METHODS.md, section 7).
+// class, with its probability as score, and one box (nn/METHODS.md, section 7).
 #pragma once
 
 #include <cstdint>

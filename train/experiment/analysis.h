@@ -1,4 +1,4 @@
-// From runs' figures to what section 9 of METHODS.md asks of them: every arm described, and
+// From runs' figures to what section 9 of nn/METHODS.md asks of them: every arm described, and
 // compared to the baseline in energy, F1, time and energy to a target F1. Pure.
 #pragma once
 

@@ -1,5 +1,5 @@
-// The trained model that a run learns from beside its labels (loss.teacher; METHODS.md, section 7).
-// Its passes are part of the run's cost and energy; what training it has cost is not.
+// The trained model that a run learns from beside its labels (loss.teacher; nn/METHODS.md, section
+// 7). Its passes are part of the run's cost and energy; what training it has cost is not.
 #pragma once
 
 #include <memory>

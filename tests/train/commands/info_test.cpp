@@ -1,4 +1,4 @@
-// hgtrain info against the exact counts of METHODS.md, appendix A; bench's fields.
+// hgtrain info against the exact counts of nn/METHODS.md, appendix A; bench's fields.
 #include <doctest/doctest.h>
 
 #include "tests/support/program.h"

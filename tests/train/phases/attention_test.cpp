@@ -14,8 +14,8 @@ using namespace hg::testing;
 
 using Settings = std::vector<std::string>;
 
-// A variant, its settings, and the tensors it adds under blocks.0.attn., as METHODS.md, appendix D
-// names them; the model has width 16, 2 heads of 8 and 17 tokens.
+// A variant, its settings, and the tensors it adds under blocks.0.attn., as nn/METHODS.md, appendix
+// D names them; the model has width 16, 2 heads of 8 and 17 tokens.
 struct Variant {
   std::string name;
   Settings options;

@@ -239,7 +239,7 @@ TEST_CASE("pruning saves what the formulas say of Ti") {
   const auto saved = [&](const std::string& options) {
     return 100 * (1 - matmul("fiak_pruned", "[[phase]]\nkind = \"prune\"\n" + options) / dense);
   };
-  // METHODS.md gives one decimal, of fractions that 197 keys cannot meet exactly.
+  // nn/METHODS.md gives one decimal, of fractions that 197 keys cannot meet exactly.
   const auto about = [](double percent) { return doctest::Approx(percent).epsilon(0.007); };
   CHECK(saved("fraction = 0.5") == about(7.1));
   CHECK(saved("fraction = 0.6") == about(8.6));
