@@ -16,15 +16,15 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WARP, REGISTERS, REGISTER_UNIT, WARP_UNIT = 32, 65536, 256, 4
 
-# Of a multiprocessor: warps, blocks, bytes of shared memory; what of it a block takes besides its
-# own, and the unit it is given out in.
+# Limits of a multiprocessor: warps, blocks, bytes of shared memory; what a block takes beside its
+# own, and the unit of allocation.
 Limits = collections.namedtuple("Limits", "warps blocks shared reserved unit")
 LIMITS = {"sm_75": Limits(32, 16, 64 << 10, 0, 256), "sm_80": Limits(64, 32, 164 << 10, 1024, 128),
           "sm_86": Limits(48, 16, 100 << 10, 1024, 128), "sm_89": Limits(48, 24, 100 << 10, 1024, 128),
           "sm_90": Limits(64, 32, 228 << 10, 1024, 128)}
 
 Kernel = collections.namedtuple("Kernel", "stem name arch registers shared spilled")
-# Of a kernel: its bound of a block's threads, by constants and template parameters.
+# A kernel's bound on the threads of a block, in terms of constants and template parameters.
 Source = collections.namedtuple("Source", "bound constants parameters dynamic")
 
 

@@ -40,21 +40,21 @@ struct Commands {
                    "energy profile of this machine (hgprof calibrate); else a rough default");
   }
   void add_ops(CLI::App& app) {
-    app.add_option("--filter", ops.filter, "only ops whose name holds this");
+    app.add_option("--filter", ops.filter, "only ops whose name contains this");
     app.add_option("--threads", ops.threads, "threads; 0: every core");
     add_json(app, ops.json);
     app.callback([this] { chosen = [this] { return ops_command(ops); }; });
   }
   void add_attention(CLI::App& app) {
     prof::AttentionBenchOptions& o = attention;
-    app.add_option("--lengths", o.lengths, "tokens: 256,1024,4096,16384 unless told")
+    app.add_option("--lengths", o.lengths, "numbers of tokens (256,1024,4096,16384)")
         ->delimiter(',')
         ->check(CLI::Range(1, 1 << 20));
     app.add_option("--variants", o.variants, kVariantsHelp);
     app.add_option("--dim", o.dim, "width of the head")->check(CLI::Range(1, 4096));
     app.add_option("--pruned", o.pruned, "share of pairs that fiak_pruned lacks (0.7)")
         ->check(CLI::Range(0.0, 1.0));
-    app.add_option("--rounds", o.rounds, "measurements, of which the least counts")
+    app.add_option("--rounds", o.rounds, "measurements, of which the fastest counts")
         ->check(CLI::Range(1, 1000));
     app.add_option("--seconds", o.seconds, "leave out calls that would take longer (10)");
     app.add_option("--memory", o.gigabytes, "leave out layers that would need more GB (4)");
@@ -74,9 +74,9 @@ struct Commands {
   void add_diff(CLI::App& app) {
     app.add_option("A", diff.a, "profile written by hgprof CONFIG --json")->required();
     app.add_option("B", diff.b, "profile to compare with it")->required();
-    app.add_option(
-        "--fail-above", diff.fail_above,
-        "exit 1 if the joules of a step, or of an op that matters, grew by more percent");
+    app.add_option("--fail-above", diff.fail_above,
+                   "exit 1 if the joules of a step, or of an op that matters, grew by more than "
+                   "this percentage");
     add_json(app, diff.json);
     app.callback([this] { chosen = [this] { return diff_command(diff); }; });
   }

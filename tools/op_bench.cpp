@@ -1,6 +1,6 @@
 // Times single ops on random data, for tools/compare_torch.py. Reads commands from standard input:
 //   setup linear|linear_dx|linear_dw ROWS IN OUT   or   setup attention B H N D
-//   setup sparse_attention B H N D PERCENT   on a random support of so many per cent of all pairs
+//   setup sparse_attention B H N D PERCENT   on a random support of that percentage of all pairs
 //   run     runs the op once and prints its milliseconds
 #include <fmt/format.h>
 

@@ -212,7 +212,7 @@ TEST_CASE("backward refuses a loss that is not one element or not recorded") {
   CHECK_THROWS_WITH_AS(backward(tape, y, vec({1})), "backward: seed 0 is f64[1], its output f64[2]",
                        Error);
   CHECK_THROWS_WITH_AS(tape.backward(In(&y, 1), In()), "backward: 1 outputs but 0 seeds", Error);
-  CHECK(values(backward(tape, y, ones(y))[w]) == Doubles{2, 4});  // and is none the worse for it
+  CHECK(values(backward(tape, y, ones(y))[w]) == Doubles{2, 4});  // and still works
 }
 
 TEST_CASE("a tape is walked once") {

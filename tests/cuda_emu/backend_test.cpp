@@ -1,4 +1,4 @@
-// Memory, copies and clock of the CUDA device, real or emulated, and the way of ops to it.
+// Memory, copies and clock of the CUDA device, real or emulated, and how ops get there.
 #include <doctest/doctest.h>
 
 #include "tensor/backend.h"
@@ -29,7 +29,7 @@ TEST_CASE("tensors go to the device and back") {
 TEST_CASE("ops run on the device of their inputs, on parts of tensors too") {
   const Tensor x = Tensor::of<float>({3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9});
   const Tensor y = to_device(x, Device::cuda);
-  const Tensor sum = add(slice(y, 1, 3), slice(y, 0, 2));  // rows that begin between fours
+  const Tensor sum = add(slice(y, 1, 3), slice(y, 0, 2));  // rows not aligned to 16 bytes
   CHECK(to_device(sum, Device::cpu).to_vector<float>() == std::vector<float>{5, 7, 9, 11, 13, 15});
   CHECK_THROWS_WITH_AS(add(x, y), "add: input 0 is on cpu, input 1 on cuda", Error);
   const Tensor wide = Tensor::zeros({2}, DType::f64, Device::cuda);

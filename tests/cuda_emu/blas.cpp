@@ -1,5 +1,5 @@
 // Products of the stand-ins for cuBLAS and cublasLt, with their rules for leading dimensions and,
-// of the latter, for what an algorithm was chosen for.
+// for cublasLt, for the matrices that an algorithm was chosen for.
 #include <cublasLt.h>
 #include <cublas_v2.h>
 

@@ -260,7 +260,7 @@ void run_blocks(const Launch& launch) {
       }
 }
 
-// Under the address sanitizer of exact size: it guards what lies around.
+// Of exact size under the address sanitizer, which guards what lies around it.
 SharedBlock make_shared_block(std::size_t bytes) {
   const std::size_t guard = kAddressSanitizer ? 0 : 16 * 1024;
   auto* const region = static_cast<std::byte*>(std::malloc(guard + bytes + guard));

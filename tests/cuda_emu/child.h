@@ -1,4 +1,4 @@
-// Runs a function in a child process: what it reports may be its end.
+// Runs a function in a child process: a report may end it.
 #pragma once
 
 #include <functional>

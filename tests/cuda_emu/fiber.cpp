@@ -10,7 +10,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-// Saves what a called function must keep, changes stacks and returns on the other one.
+// Saves the callee-saved registers, switches stacks and returns on the other one.
 // rdi: where to leave the stack pointer; rsi: the one to take.
 asm(R"(
 .text
@@ -41,7 +41,7 @@ namespace {
 Fiber* entering = nullptr;
 }
 
-// Stacks are never given back: blocks after blocks use them. A page below each stays closed.
+// Stacks are never freed: block after block uses them. A page below each one is not accessible.
 Fiber::Fiber() {
   constexpr std::size_t kGuard = 4096;
   void* const region = mmap(nullptr, kGuard + kStackBytes, PROT_NONE,

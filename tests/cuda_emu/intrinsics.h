@@ -57,7 +57,7 @@ inline int __all_sync(unsigned mask, int predicate, HG_EMU_PLACE) {
       hg::emu::warp_call({hg::emu::WarpOp::all, mask, predicate != 0, 0, 32, {file, line}}));
 }
 
-// Outside the instrumented sources: one access each to the race detector.
+// Not instrumented: each counts as one access for the race detector.
 float atomicAdd(float* p, float v);
 int atomicAdd(int* p, int v);
 unsigned atomicAdd(unsigned* p, unsigned v);

@@ -1,5 +1,5 @@
-// Linear layers on the CUDA device, real or emulated, of tensors that begin anywhere: which kernel
-// makes the product depends on it.
+// Linear layers on the CUDA device, real or emulated, with tensors at any alignment: the kernel
+// that makes the product depends on it.
 #include "tensor/ops/linear.h"
 
 #include <doctest/doctest.h>

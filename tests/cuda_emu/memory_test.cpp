@@ -1,4 +1,4 @@
-// The caching allocator of device memory, which the other tests do without.
+// The caching allocator of device memory, which the other tests switch off.
 #include "tensor/cuda/memory.h"
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ TEST_CASE("freed device memory is handed out again, to what fits it") {
   memory.deallocate(nullptr);
   CHECK(memory.allocate(0) != nullptr);
   memory.release_cached();
-  CHECK(memory.allocate(1000) != b);  // the device's again: it never gives an address twice
+  CHECK(memory.allocate(1000) != b);  // a new address: the device never gives one twice
 }
 
 TEST_CASE("without a cache every block is the device's own") {

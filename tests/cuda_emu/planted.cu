@@ -150,7 +150,7 @@ __global__ void warp_without_sync(const float* x, float* y) {
   y[t] = tile[t ^ 1];
 }
 
-// The same exchanges, rightly.
+// The same exchanges without the fault.
 __global__ void reversed(const float* x, float* y) {
   HG_SHARED(float, tile, [kThreads]);
   const int t = threadIdx.x, first = blockIdx.x * kThreads;

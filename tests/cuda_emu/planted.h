@@ -9,7 +9,7 @@ namespace hg::emu {
 enum Build : unsigned { plain = 1, address = 2, race = 4, every = 7 };
 
 struct Planted {
-  const char* name;    // the kernel's, which reports must hold
+  const char* name;    // of the kernel, which reports must contain
   unsigned caught_by;  // builds that must report it, whatever the order of threads
   const char* words;   // in the report of the plain and race builds
   void (*run)();

@@ -17,7 +17,7 @@ Outcome run(const std::string& program, const Arguments& arguments) {
 Outcome hgtrain_cuda(const Arguments& arguments) { return run(HG_TRAIN_CUDA, arguments); }
 Outcome hgprof_cuda(const Arguments& arguments) { return run(HG_PROF_CUDA, arguments); }
 
-// What they find: as bench tells it of "auto". Empty: a GPU.
+// What bench says about the device "auto"; empty: there is a GPU.
 std::string missing() {
   const Outcome bench =
       hgtrain_cuda(Arguments{"bench", "shapes", "--steps", "1", "--device", "auto"} + tiny_model());

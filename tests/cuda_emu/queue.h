@@ -6,8 +6,8 @@
 namespace hg::emu {
 
 void queue_work();  // a kernel or a product is started
-// Waits so far for work that the host did not know to be done: of streams and events, and copies
-// from and to host memory that the device cannot reach by itself.
+// How often the host has waited for work that it did not know to be done: on streams and events,
+// and in copies from and to host memory that the device cannot reach by itself.
 std::uint64_t host_waits();
 std::uint64_t kernel_searches();  // so far, by cublasLt
 

@@ -1,6 +1,6 @@
-// The runtime's functions on the emulated device. What is queued on the first stream happens at
-// once, copies on others as late as they may: when someone waits for them. The host is told of
-// neither: what it has not waited for is not done for all it knows, and its waits are counted.
+// The runtime's functions on the emulated device. Work on the first stream happens at once, copies
+// on other streams as late as possible: when someone waits for them. The host is told neither: to
+// it, what it has not waited for is not done, and its waits are counted.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -16,15 +16,15 @@
 
 struct CUstream_st {
   bool late = false;
-  std::uint64_t done = 0;                   // of what was put off
-  std::deque<std::function<void()>> later;  // the rest of it
+  std::uint64_t done = 0;                   // pieces of deferred work done
+  std::deque<std::function<void()>> later;  // deferred work still to do
 };
 struct CUevent_st {
   std::chrono::steady_clock::time_point time;
   bool recorded = false;
   std::uint64_t number = 0;  // of the work before it
   CUstream_st* stream = nullptr;
-  std::uint64_t position = 0;  // among what its stream has put off
+  std::uint64_t position = 0;  // among the deferred work of its stream
 };
 
 using hg::emu::DeviceAccess;
@@ -45,7 +45,7 @@ bool is_pinned(const void* p) {
   return p < begin + bytes;
 }
 
-// Does what the stream has put off, up to there.
+// Does the work that the stream has put off, up to that position.
 void catch_up(CUstream_st* stream, std::uint64_t position) {
   while (stream && stream->done < position) {
     const std::function<void()> next = std::move(stream->later.front());

@@ -352,7 +352,7 @@ TEST_CASE("observers come and go while a loader works") {
       const ObserverGuard guard(*observer);
       if (round % 2 == 0) std::this_thread::yield();
     }
-    seen += observer->calls;  // nobody is with it any more
+    seen += observer->calls;  // its guard is gone: no thread is inside it
     observer.reset();
   }
   CHECK(seen <= 400);
@@ -452,7 +452,7 @@ TEST_CASE("balanced and two-view epochs entered at any batch give the same bits"
     const std::vector<Batch> whole = epoch_of(whole_loader, 3);
     for (std::int64_t first = 0; first <= whole_loader.batches(); ++first) {
       Loader loader(*data, options);
-      epoch_of(loader, first % 2);  // what came before is without influence
+      epoch_of(loader, first % 2);  // earlier epochs have no influence
       const std::vector<Batch> rest = epoch_of(loader, 3, first);
       REQUIRE(std::ssize(rest) == whole_loader.batches() - first);
       for (std::size_t i = 0; i < rest.size(); ++i)

@@ -39,7 +39,7 @@ Layer make(const O& o) {
   return layer;
 }
 
-// Copies what the layers have in common but the gate.
+// Copies the parameters that both layers have.
 void take(Layer& to, const Layer& from) {
   for (const nn::Parameter& p : to.parameters.all())
     if (const nn::Parameter* other = from.parameters.find(p.name))

@@ -16,7 +16,7 @@ std::string describe(const AttentionOptions& o) {
                      static_cast<int>(o.pi_shape), o.steps);
 }
 
-// Of fixed random weights on the output, and of the terms asked for.
+// The loss: fixed random weights times the output, plus the terms asked for.
 Tensor objective(const Layer& layer, const Tensor& x, const Tensor& weights,
                  const nn::PassRecord& asked = {}) {
   nn::PassRecord record = asked;

@@ -189,7 +189,7 @@ inline Tensor run_layer(const AttentionOptions& o, const Tensors& parts, std::in
   return Layer(o, parts[0].dim(1), heads, parts[0].dim(2) / heads, keys)(parts);
 }
 
-// As one [1, N, D].
+// As one tensor [1, N, D].
 inline Tensor tokens(std::int64_t n, const Values& values) {
   return Tensor::of<double>({1, n, static_cast<std::int64_t>(values.size()) / n}, values)
       .to(DType::f32);

@@ -16,7 +16,7 @@ using O = AttentionOptions;
 
 constexpr std::int64_t kTokens = 9, kWidth = 4;  // one head, unless said otherwise
 
-// With few enough tokens to be squeezed.
+// With a reduction that suits few tokens.
 O reduced(const std::string& name) {
   O o = variant(name);
   o.reduction = 3;

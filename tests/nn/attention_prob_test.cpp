@@ -35,7 +35,7 @@ TEST_CASE("prob: values are drawn to those of the tokens that answer to them") {
   const Tensor off = run_layer(variant("prob"), parts);
   O o = variant("prob");
   o.theta_v = 7, o.beta = 3;
-  CHECK(same_bits(run_layer(o, parts), off));  // without the option they are nothing
+  CHECK(same_bits(run_layer(o, parts), off));  // without the option they have no effect
   o.value_propagation = true;
   o.theta_v = 1e9, o.beta = 1;
   CHECK(difference(run_layer(o, parts), off) < 1e-5);

@@ -39,7 +39,7 @@ Tensor images() {
   return t;
 }
 
-// Patches 1, 4, 6 of the first image, 0, 4, 8 of the second.
+// Patches 1, 4, 6 of the first image and 0, 4, 8 of the second are masked.
 PatchMask mask() {
   return {Tensor::of<std::int64_t>({2, 3}, {1, 4, 6, 0, 4, 8}),
           Tensor::of<std::int64_t>({2, 6}, {0, 2, 3, 5, 7, 8, 1, 2, 3, 5, 6, 7})};

@@ -147,8 +147,8 @@ TEST_CASE("pool = cls reads the class token, pool = mean every token") {
   mean.pool = VitOptions::Pool::mean;
   const Vit by_token(small(), 1), by_mean(mean, 1);
   CHECK(logits(by_token) != logits(by_mean));
-  // Without mixing and MLP, a token reaches the head alone: the class token's position matters to
-  // both, a patch's to the mean only.
+  // Without mixing and MLP, tokens do not influence one another: the class token's position matters
+  // to both poolings, a patch's only to the mean.
   for (const Vit* model : {&by_token, &by_mean}) {
     for (const char* name : {"blocks.0.attn.proj.weight", "blocks.1.attn.proj.weight",
                              "blocks.0.mlp.fc2.weight", "blocks.1.mlp.fc2.weight"})

@@ -210,7 +210,7 @@ TEST_CASE("a single op has figures and a spread") {
 
 TEST_CASE("diff shows what changed and gates on joules") {
   const TempFolder folder;
-  Json a = profile_of();  // with joules that do not hang on what else the machine does
+  Json a = profile_of();  // with joules that do not depend on what else the machine does
   for (Json& op : a["ops"]) op["energy_uj"] = 1000;
   a["unattributed_uj"] = a["profiler_uj"] = 1000;
   put(folder / "a.json", a.dump());
@@ -277,7 +277,7 @@ TEST_CASE("calibrate fits the meter of the machine and other commands use the pr
   const energy::Calibration c = energy::parse_calibration(contents_of(folder / "m.json"), "m.json");
   CHECK(c.name == "fake");
   REQUIRE(c.domains[0]);
-  // What FLOPs and bytes cost is within the noise; idle and busy are what the tree was told.
+  // The cost of FLOPs and bytes is lost in noise; idle and busy power are what the tree was told.
   CHECK(c.domains[0]->coefficients[0] == doctest::Approx(8).epsilon(0.35));
   CHECK(c.times.ps_per_flop_mm > 0);
   const Json p = profile_of({"--profile", folder / "m.json"});

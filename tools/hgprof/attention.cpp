@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kRoundSeconds = 0.05;
-constexpr double kUsualRate = 3e10;  // FLOP/s, of a variant whose own is not known yet
+constexpr double kUsualRate = 3e10;  // FLOP/s, assumed for a variant that was not timed yet
 constexpr Pass kPasses[] = {Pass::forward, Pass::training};
 constexpr const char* kPassNames[] = {"forward", "training"};
 
@@ -67,9 +67,9 @@ CaseOptions case_of(const Curve& curve, std::int64_t tokens, const AttentionBenc
   return options;
 }
 
-// What a layer of so many tokens will need: its parameters and their gradients, and the rest as it
-// grew from the length before. Choosing pairs takes a prior, an importance, an index and a mark of
-// each.
+// Bytes that a layer of so many tokens will need: parameters and their gradients, and the rest
+// extrapolated from the previous length. Choosing pairs takes a prior, an importance, an index and
+// a mark for each pair.
 double bytes_foreseen(const Curve& curve, const CaseOptions& options) {
   const auto tokens = static_cast<double>(options.attention.tokens);
   if (nn::attention_traits(curve.options).pruned)
@@ -93,12 +93,12 @@ double seconds_foreseen(const Curve& curve, const CaseOptions& options) {
   return flops * known.seconds / static_cast<double>(known.cost.flops());
 }
 
-// Empty: nothing speaks against it.
+// Why it should be skipped; empty: it should not.
 std::string reason_to_skip(const Curve& curve, const CaseOptions& options,
                            const AttentionBenchOptions& o) {
   if (nn::attention_traits(curve.options).pruned &&
       options.attention.tokens > PairSupport::kMostTokens)
-    return fmt::format("pruned pairs are of at most {} tokens", PairSupport::kMostTokens);
+    return fmt::format("pruned pairs are limited to {} tokens", PairSupport::kMostTokens);
   const double bytes = bytes_foreseen(curve, options);
   if (bytes > o.gigabytes * 1e9)
     return fmt::format("would need about {:.1f} GB (--memory {})", bytes * 1e-9, o.gigabytes);
@@ -145,7 +145,7 @@ void measure_length(std::vector<Curve>& curves, std::int64_t tokens, energy::Met
     for (const Running& running : all) measure_round(running, meter, o);
 }
 
-// Times the figure of the length before; the exponent that this is of the lengths' ratio.
+// Growth over the previous length: as a factor, and as a power of the ratio of lengths.
 struct Growth {
   double seconds, bytes, seconds_exponent, bytes_exponent;
 };
@@ -210,7 +210,7 @@ void print_rows(const Curve& curve) {
   }
 }
 
-// Between the last two lengths that ran, where what is constant matters least.
+// Between the last two lengths that ran, where constant costs matter least.
 void print_exponents(const Curve& curve) {
   const LengthFigures* to = curve.before(curve.lengths.size());
   const LengthFigures* from =

@@ -11,17 +11,17 @@ enum class Pass { forward, training };  // training: forward and backward
 
 struct CaseOptions {
   nn::AttentionOptions attention;  // .tokens is the length
-  double pruned = 0;               // share of pairs, of "fiak_pruned"; random priors choose them
+  double pruned = 0;               // share of pairs that fiak_pruned lacks, chosen by random priors
   std::uint64_t seed = 1;
 };
 
 class AttentionCase {
  public:
-  // With hollow it can be counted, not called.
+  // A hollow one can be counted, but not run.
   explicit AttentionCase(const CaseOptions& options, bool hollow = false);
 
   void call(Pass pass) const;
-  // What the layer holds, its input included: parameters, and the index of a pruned one.
+  // Bytes that the layer holds: its input, its parameters, and the index of pruned pairs.
   std::uint64_t held_bytes() const { return held_bytes_; }
   std::int64_t parameters() const { return parameters_.count(); }
 
@@ -40,11 +40,11 @@ std::uint64_t peak_bytes(const AttentionCase& layer, Pass pass);
 
 // Of one call.
 struct CoreFigures {
-  double seconds = 0;  // the least of the calls: of one thread its own time, else wall time
+  double seconds = 0;  // of the fastest call: thread time with one thread, else wall time
   double joules = 0;   // the mean
   energy::Kind kind = energy::Kind::unavailable;
 };
-// Calls for at least so long.
+// Repeats calls for at least that long.
 CoreFigures measure_core(const AttentionCase& layer, Pass pass, energy::Meter& meter,
                          double seconds);
 

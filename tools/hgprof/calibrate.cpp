@@ -1,5 +1,5 @@
-// hgprof calibrate: fits this machine's energy profile from its meter with kernels that load
-// arithmetic, caches, memory and nothing, on one thread and on all.
+// hgprof calibrate: fits this machine's energy profile from its meter by kernels that load
+// arithmetic, caches or memory, or do nothing, on one thread and on all.
 #include <omp.h>
 
 #include <chrono>
@@ -31,7 +31,7 @@ using energy::Window;
 
 constexpr int kTrialsPerPoint = 5;
 
-// Makes what one thread repeats, with tensors of its own.
+// Makes the work that one thread repeats, on tensors of its own.
 struct Kernel {
   std::string name;
   std::function<std::function<void()>()> make;
@@ -112,7 +112,7 @@ Cost cost_of(const std::function<void()>& call) {
   return counter.cost;
 }
 
-// What a kernel came to, over all its trials.
+// Totals of one kernel over all its trials.
 struct Measured {
   std::string name;
   int threads = 0;
@@ -186,7 +186,7 @@ energy::PartTimes part_times(const std::vector<Measured>& all) {
   return t;
 }
 
-// One line: why there is nothing to fit to.
+// Throws, with the reason in one line, where there is nothing to fit.
 void require_measuring(const energy::MeterChoice& choice) {
   if (choice.meter->kind_of(energy::Domain::package) == energy::Kind::measured) return;
   std::string reasons;
@@ -199,7 +199,7 @@ void require_measuring(const energy::MeterChoice& choice) {
        reasons);
 }
 
-// Other domains are only as good as their fit: one that doesn't follow the model is left out.
+// A domain that does not follow the model is left out.
 void fit_domains(energy::Calibration& calibration, const energy::Meter& meter,
                  const std::vector<Measured>& all) {
   for (std::size_t d = 0; d < energy::kDomains; ++d) {

@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using energy::RowLabel;
 
-// An op below this part of a step's joules may double without anybody minding.
+// Ops below this share of a step's joules are not watched: one that doubles hardly matters.
 constexpr double kMatters = 0.01;
 
 struct RowFigures {

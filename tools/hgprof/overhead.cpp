@@ -63,8 +63,8 @@ Overhead measure_overhead(MeasuredStep& step, energy::Meter& meter,
   return {kPairs, difference_of(without.wall, with.wall), difference_of(without.cpu, with.cpu)};
 }
 
-// Of 10 sorted values, the 2nd and the 9th hold the median with 97.9 %: the nearest to 95 % from
-// above; single steps that another program disturbed move neither.
+// The 2nd and 9th of 10 sorted values enclose the median with a probability of 97.9 %, the closest
+// to 95 % from above. Single steps that another program disturbed move neither.
 Difference difference_of(const std::vector<double>& without, const std::vector<double>& with) {
   require(without.size() == with.size() && without.size() >= 4, "overhead", "{} and {} steps",
           without.size(), with.size());

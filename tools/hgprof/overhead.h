@@ -13,8 +13,7 @@ struct Difference {
   double percent = 0, low = 0, high = 0;
 };
 
-// Of a step's time, and of the thread time it uses, which other programs on the machine disturb
-// less.
+// Overhead in a step's wall time, and in its thread time, which other programs disturb less.
 struct Overhead {
   int pairs = 0;
   Difference time, cpu_time;
@@ -23,8 +22,8 @@ struct Overhead {
 Overhead measure_overhead(MeasuredStep& step, energy::Meter& meter,
                           const energy::Calibration& calibration);
 
-// Of pairs of steps without and with it: the median of their ratios, with the interval that order
-// statistics give. Pure.
+// The median ratio of pairs of steps with and without profiling, with an interval from order
+// statistics. Pure.
 Difference difference_of(const std::vector<double>& without, const std::vector<double>& with);
 
 }  // namespace hg::prof

@@ -17,7 +17,7 @@ Sort sort_of(const std::string& name);
 // `total_uj`. Sums of intervals are intervals of the sums, on the safe side.
 std::string table(std::span<const energy::LedgerRow> rows, By by, Sort sort, std::int64_t total_uj);
 
-// One line of the table, for rows that are no op's.
+// One line of the table, for rows that belong to no op.
 std::string table_line(const std::string& label, const energy::LedgerRow& row,
                        std::int64_t total_uj);
 

@@ -64,7 +64,7 @@ TEST_CASE("integers near their targets sum to the total") {
   std::vector<std::int64_t> parts(3);
   apportion(10, std::vector<double>{3.3, 3.3, 3.4}, parts);
   CHECK(parts == Uj{3, 3, 4});
-  apportion(7, std::vector<double>{0, 0, 0}, parts);  // nobody's: the first row's
+  apportion(7, std::vector<double>{0, 0, 0}, parts);  // without targets it goes to the first row
   CHECK(parts == Uj{7, 0, 0});
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("an interval is shared by weight and an op across a boundary belongs t
   a.add(op(1, 5 * kMs, 15 * kMs, 300));  // half of it before the boundary
   a.boundary(at(20 * kMs, 1000 + 2000, 150));
   a.close(20 * kMs);
-  // by time: interval 1: 500 + 500; interval 2: op 1 has 5 of 10 ms, nobody the rest
+  // by time: interval 1: 500 + 500; interval 2: op 1 has 5 of 10 ms, the rest belongs to no op
   CHECK(booked(a) == Uj{1000, 0, 500, 1500});
   // by bytes: interval 1: 100 and 150 of 250 share 50; interval 2: op 1 alone
   CHECK(booked(a, 1) == Uj{0, 0, 20, 130});

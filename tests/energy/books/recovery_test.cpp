@@ -1,4 +1,4 @@
-// The powers of 50 us ops, known to the simulation, found again through a counter that moves once a
+// The powers of 50 us ops, known to the simulation, are recovered from a counter that moves once a
 // millisecond.
 #include <doctest/doctest.h>
 

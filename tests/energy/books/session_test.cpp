@@ -223,7 +223,7 @@ TEST_CASE("a session that pauses sees no op and its books still close") {
   work(1);
   const Ledger ledger = session.stop();
   CHECK(find(ledger, {"forward", "net.attn", "qkv"}).calls == 3);
-  CHECK(ledger.rows[kUnattributed].energy_uj > 10000 * 50 / 2);  // 10 ms and more are nobody's
+  CHECK(ledger.rows[kUnattributed].energy_uj > 10000 * 50 / 2);  // 10 ms and more belong to no op
 }
 
 TEST_CASE("power is that of the last second") {

@@ -1,4 +1,4 @@
-// The choice between meters: trusted once it moved, explained in any case.
+// The choice between meters: one is trusted once it has moved, and every verdict is explained.
 #include "energy/meters/choice.h"
 
 #include <doctest/doctest.h>
@@ -64,7 +64,7 @@ class Mover {
   std::thread thread_;
 };
 
-// Events that count with each read, or never.
+// Events that count up with each read, or never.
 class FakePerf final : public PerfSystem {
  public:
   explicit FakePerf(bool moves) : moves_(moves) {}

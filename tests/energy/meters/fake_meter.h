@@ -1,4 +1,4 @@
-// Meters for tests: one that shows what it is told, and one that counts so many watts of time.
+// Meters for tests: one that shows what it is told, and one that draws a constant power.
 #pragma once
 
 #include <atomic>

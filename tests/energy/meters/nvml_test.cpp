@@ -100,7 +100,7 @@ TEST_CASE("a driver that goes away and comes back anew is followed") {
   CHECK(meter.faults() == 4);
   mode.set("reloaded");
   pause(1001);
-  const Counted first = gpu(meter);  // counters start at 0 again: suspects
+  const Counted first = gpu(meter);  // counters start at 0 again, which looks suspicious
   CHECK(first.energy.value == 100'000'000);
   const Counted back = gpu(meter);
   CHECK(back.energy.value == 200'000'000);

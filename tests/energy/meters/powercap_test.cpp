@@ -23,7 +23,7 @@ double joules(const Reading& reading, Domain domain) {
 
 void pause(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
-// While alive the process has the rights of nobody; without root it has them already.
+// While alive, the process has the rights of user nobody; without root it has no more anyway.
 class AsNobody {
  public:
   AsNobody() { dropped_ = geteuid() == 0 && seteuid(65534) == 0; }

@@ -97,7 +97,7 @@ TEST_CASE("a recording with faults of every kind stays in its bounds") {
     for (std::size_t z = 0; z < registers.size(); ++z) {
       Register& r = registers[z];
       RawRead read{i * kSecond, ReadStatus::good, r.shown_uj()};
-      const bool quiet = i < 2 || i + 3 > kRows;  // the ends tell what was drawn between
+      const bool quiet = i < 2 || i + 3 > kRows;  // no faults at the ends
       const std::uint64_t fault = quiet ? 99 : random.below(100);
       if (fault < 5) read.status = ReadStatus::failed;
       if (fault >= 5 && fault < 8) read.value_uj = random.below(r.largest_uj());
@@ -120,7 +120,8 @@ TEST_CASE("a recording with faults of every kind stays in its bounds") {
     }
     last = now;
   }
-  // One in a hundred random values is a way off that could have been drawn: nobody can tell those.
+  // One in a hundred random values is so close that it could have been drawn: no one can tell those
+  // apart.
   for (std::size_t d = 0; d < 2; ++d) {
     CHECK(static_cast<double>(last.domains[d]->low.value) <= 1.01 * drawn[d]);
     CHECK(static_cast<double>(last.domains[d]->high.value) >= drawn[d]);
@@ -130,7 +131,7 @@ TEST_CASE("a recording with faults of every kind stays in its bounds") {
   CHECK(meter.faults(FaultKind::failed_read) == failed);
   CHECK(meter.faults(FaultKind::reset) > 500);
   CHECK(meter.faults(FaultKind::garbage) > 1500);
-  CHECK(meter.read().time_ns == last.time_ns);  // the end repeats itself
+  CHECK(meter.read().time_ns == last.time_ns);  // after the last row the last reading is repeated
 }
 
 TEST_CASE("replay refuses half rows") {

@@ -1,4 +1,4 @@
-// Runs that never were, with figures to order.
+// Made-up runs with given figures.
 #pragma once
 
 #include "train/experiment/results.h"

@@ -294,7 +294,7 @@ TEST_CASE("settings that contradict a contrastive phase are refused before anyth
   r.refused(phase({"classes_per_batch=11"}), {"phase.0.classes_per_batch", "got 11"});
   r.refused(phase({"views=two_view", "classes_per_batch=2"}), {"phase.0.classes_per_batch"});
   r.refused({"--set", "loss.sparsity=0.1"}, {"loss.sparsity", "learns classes", "got 0.1"});
-  // What only the data show; of a later phase, too.
+  // Faults that only the data show, also in a later phase.
   r.refused(phase({"data.train_limit=2"}), {"phase.0.train.batch_size", "0 classes of 2 images"});
   r.refused(phase({"classes_per_batch=6"}),
             {"phase.0.train.batch_size", "6 classes", "such classes"});

@@ -64,7 +64,7 @@ TEST_CASE("a student's ledger holds every pass of its teacher, and the teacher s
   }
   CHECK(contents_of(school.teacher + "/model.safetensors") == before);
   CHECK(contents_of(student + "/model.safetensors") != contents_of(plain + "/model.safetensors"));
-  std::filesystem::rename(school.teacher, school.folder / "gone");  // a student needs it no more
+  std::filesystem::rename(school.teacher, school.folder / "gone");  // no longer needed
   CHECK(hgtrain({"eval", student}).code == 0);
 }
 
