@@ -1,5 +1,5 @@
-// From runs' figures to what section 9 of nn/METHODS.md asks of them: every arm described, and
-// compared to the baseline in energy, F1, time and energy to a target F1. Pure.
+// From runs' figures to statistics (nn/METHODS.md, section 9): every arm described, and compared to
+// the baseline in energy, F1, time and energy to a target F1. Pure.
 #pragma once
 
 #include "train/experiment/figures.h"

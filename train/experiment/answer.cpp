@@ -16,7 +16,7 @@ using statistics::Comparison;
 using statistics::Interval;
 
 constexpr double kAlpha = 0.05;
-constexpr std::size_t kFewestRuns = 5;  // of nn/METHODS.md, section 9
+constexpr std::size_t kFewestRuns = 5;  // nn/METHODS.md, section 9
 
 std::string p_text(double p) { return p < 0.001 ? "p < 0.001" : fmt::format("p = {:.3f}", p); }
 

@@ -36,6 +36,11 @@ struct Scale {
   }
 };
 
+std::string chart_start(double height, const std::string& label) {
+  return fmt::format("<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n",
+                     kWidth, height, escape_html(label));
+}
+
 // All ticks of an axis with as many decimals as their step needs.
 std::string tick_text(double value, double step) {
   const int decimals = std::max(0, static_cast<int>(std::ceil(-std::log10(step) - 1e-9)));
@@ -127,9 +132,7 @@ std::string line_chart(const Axes& axes, const std::vector<Series>& series) {
   scale.x.widen();
   scale.y.widen();
   if (axes.x_from_zero) scale.x.low = 0;
-  std::string svg = fmt::format(
-      "<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{} against {}\">\n",
-      kWidth, kHeight, escape_html(axes.y), escape_html(axes.x));
+  std::string svg = chart_start(kHeight, fmt::format("{} against {}", axes.y, axes.x));
   svg += grid(scale, axes);
   for (std::size_t i = 0; i < series.size(); ++i) svg += drawn(scale, series[i], i);
   return svg + "</svg>\n";
@@ -149,9 +152,7 @@ std::string bar_chart(const std::string& label, const std::vector<Bar>& bars) {
   for (const Bar& b : bars) most = std::max({most, b.interval.value, b.interval.high});
   if (!(most > 0)) return "<p class=\"none\">No energy was measured.</p>\n";
   const double scale = (kWidth - 4) / most;
-  std::string svg =
-      fmt::format("<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n",
-                  kWidth, kRow * static_cast<double>(bars.size()), escape_html(label));
+  std::string svg = chart_start(kRow * static_cast<double>(bars.size()), label);
   for (std::size_t i = 0; i < bars.size(); ++i) {
     const Bar& b = bars[i];
     const double y = kRow * static_cast<double>(i), low = b.interval.low * scale,
@@ -182,9 +183,7 @@ std::string interval_chart(const std::string& label, const std::vector<Bar>& bar
     return 8 + (v - range.low) / (range.high - range.low) * (kWidth - 16);
   };
   const double bottom = kRow * static_cast<double>(bars.size()) + 4;
-  std::string svg =
-      fmt::format("<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n",
-                  kWidth, bottom + kAxis, escape_html(label));
+  std::string svg = chart_start(bottom + kAxis, label);
   svg += "<g class=\"axis\">";
   const auto marks = ticks(range.low, range.high, 6);
   for (const double v : marks)

@@ -25,13 +25,6 @@ struct RunOptions {
   ProgressMode progress = ProgressMode::plain;
 };
 
-struct RunEnding {
-  RunEnd end;
-  std::int64_t steps;      // of the last phase
-  std::string trace_note;  // what the trace could hold; empty: none was asked for
-  RunSummary summary;
-};
-
 // Trains to the end, or until a signal or the budget stops it; writes every file of the run folder.
 RunEnding train_run(const Config& config, PhaseData data, const RunOptions& options);
 

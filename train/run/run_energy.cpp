@@ -119,11 +119,26 @@ MachineUse RunEnergy::use(double part_s, double whole_s) {
   return mean;
 }
 
-Ledger RunEnergy::stop() {
-  const Ledger books = session_->stop();
-  idle_after_ = energy::idle_power(*choice_.meter);
+void RunEnergy::stop(RunSummary& s) {
+  const Ledger books = whole(session_->stop());
+  // Idle power is part of the energy, not taken off.
+  s.idle_before = idle_before_;
+  s.idle_after = energy::idle_power(*choice_.meter);
   if (trace_) trace_->commit();
-  return whole(books);
+  s.energy_j = books.joules();
+  s.energy_kind = energy::to_string(books.kind);
+  s.energy_source = books.source;
+  s.energy_meter = books.meter;
+  s.energy_profile = books.calibration;
+  s.energy_seconds = books.seconds;
+  for (std::size_t d = 0; d < energy::kDomains; ++d)
+    if (books.domain_uj[d]) s.domain_j[d] = energy::to_joules({*books.domain_uj[d]}).value;
+  s.meter_faults = choice_.meter->faults();
+  s.co2_g = co2({books.energy_uj}).value;
+  s.country = intensity_.iso3;
+  s.carbon_g_per_kwh = intensity_.g_per_kwh;
+  s.carbon_source = fmt::format("{}, {}", intensity_.source, intensity_.year);
+  s.pue = pue_;
 }
 
 std::string RunEnergy::trace_note() const {

@@ -11,6 +11,7 @@
 #include "train/config/config.h"
 #include "train/run/trace_file.h"
 #include "train/store/energy_files.h"
+#include "train/store/summary.h"
 
 namespace hg {
 
@@ -54,12 +55,8 @@ class RunEnergy {
 
   // Books work of a loader's thread under phase `data`.
   void note_loading(Split split, std::int64_t start_ns, std::int64_t end_ns);
-  void save();            // the files, as of now
-  energy::Ledger stop();  // the whole run's, checked and saved
-  // Before the run and, once stopped, after it; it is part of the energy, not taken off.
-  std::optional<energy::Watts> idle_before() const { return idle_before_; }
-  std::optional<energy::Watts> idle_after() const { return idle_after_; }
-  std::uint64_t faults() const { return choice_.meter->faults(); }
+  void save();                     // the files, as of now
+  void stop(RunSummary& summary);  // checks and saves the whole run's books and sums them up
   // What the trace could hold; "" without one. After stop().
   std::string trace_note() const;
 
@@ -76,7 +73,7 @@ class RunEnergy {
   MachineUse earlier_use_;
   std::optional<energy::Ledger> earlier_;
   energy::MeterChoice choice_;
-  std::optional<energy::Watts> idle_before_, idle_after_;
+  std::optional<energy::Watts> idle_before_;
   std::unique_ptr<TraceFile> trace_;
   std::mutex mutex_;  // of what follows, and of the files
   double saved_s_ = -1;

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "tensor/base/clock.h"
+#include "tensor/base/process.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
+#include "train/config/selection.h"
 #include "train/phases/registry.h"
 #include "train/run/forecast.h"
 #include "train/step/non_finite.h"
@@ -113,25 +115,51 @@ std::string Trainer::title() const {
   return config_.phases.size() == 1 ? epoch : fmt::format("{} {}", phase_config().kind, epoch);
 }
 
-RunResult Trainer::run() {
+RunEnding Trainer::run() {
   run_phase();
-  while (result_.end == RunEnd::finished &&
+  while (ending_.end == RunEnd::finished &&
          position_.phase + 1 < static_cast<std::int64_t>(config_.phases.size())) {
     enter_next_phase();
     run_phase();
   }
-  result_.epochs = log_.rows();
-  result_.position = position_;
-  result_.steps = phase_->steps();
-  result_.trained_parameters = phase_->trained_parameters();
-  result_.test_images = phase_data().test->size();
-  result_.energy = energy_->stop();
-  result_.co2 = energy_->co2({result_.energy.energy_uj});
-  result_.faults = energy_->faults();
-  result_.idle_before = energy_->idle_before();
-  result_.idle_after = energy_->idle_after();
-  result_.trace_note = energy_->trace_note();
-  return result_;
+  ending_.steps = phase_->steps();
+  summarize(ending_.summary);
+  ending_.trace_note = energy_->trace_note();
+  return ending_;
+}
+
+// Scores, and how sparse weights are, come from the last epoch that has them.
+void Trainer::summarize(RunSummary& s) {
+  energy_->stop(s);
+  s.name = config_.run.name;
+  s.status = enum_name(ending_.end);
+  s.seconds = position_.seconds;
+  s.flops = position_.flops;
+  s.flops_matmul = position_.flops_matmul;
+  s.images = position_.images;
+  s.test_images = phase_data().test->size();
+  s.trained_parameters = phase_->trained_parameters();
+  s.peak_rss_bytes = peak_rss_bytes();
+  s.prediction = position_.forecast;
+  s.figures = position_.figures;
+  if (const auto selection = patch_selection(config_, Split::train))
+    s.select = {std::string(enum_name(config_.select.mode)), selection->keep,
+                patches_of(config_.model), selection->mode == PatchSelection::Mode::drop,
+                position_.unscored_images};
+  SparsitySummary sparse{
+      std::string(enum_name(config_.loss.sparsity_kind)), config_.loss.sparsity, {}, {}, {}};
+  for (const EpochRow& row : log_.rows()) {
+    if (row.accuracy) {
+      s.accuracy = row.accuracy;
+      s.micro_f1 = row.micro_f1;
+      s.macro_f1 = row.macro_f1;
+    }
+    if (row.sparsity) sparse.term = row.sparsity;
+    if (row.small_weights) sparse.small_weights = row.small_weights;
+    if (row.effective_support) sparse.effective_support = row.effective_support;
+  }
+  if (config_.loss.sparsity > 0) s.sparsity = sparse;
+  if (s.micro_f1 && *s.micro_f1 > 0) s.joules_per_f1 = s.energy_j.value / *s.micro_f1;
 }
 
 void Trainer::enter_next_phase() {
@@ -148,7 +176,7 @@ void Trainer::run_phase() {
   Progress progress(stderr, options_.progress, phase_->batches() * epochs, phase_->steps());
   for (const std::string& note : std::exchange(notes_, {})) progress.line(note);
   if (position_.epoch == epochs) save();  // all done before: files may be missing
-  while (position_.epoch < epochs && result_.end == RunEnd::finished) {
+  while (position_.epoch < epochs && ending_.end == RunEnd::finished) {
     progress.begin(title());
     if (over_budget() || !train_epoch(progress) || !finish_epoch(progress)) save();
   }
@@ -156,7 +184,7 @@ void Trainer::run_phase() {
 
 bool Trainer::must_stop() {
   if (!signals_.requested()) return over_budget();
-  result_.end = RunEnd::interrupted;
+  ending_.end = RunEnd::interrupted;
   return true;
 }
 
@@ -164,7 +192,7 @@ bool Trainer::must_stop() {
 bool Trainer::over_budget() {
   const double budget = config_.run.joule_budget;
   if (budget == 0 || energy::to_joules(energy_->cut()).value < budget) return false;
-  result_.end = RunEnd::budget;
+  ending_.end = RunEnd::budget;
   return true;
 }
 

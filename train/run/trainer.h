@@ -21,23 +21,17 @@ struct TrainerOptions {
   ProgressMode progress = ProgressMode::plain;
 };
 
-struct RunResult {
+struct RunEnding {
   RunEnd end = RunEnd::finished;
-  std::vector<EpochRow> epochs;  // of the whole run
-  Position position;
-  std::int64_t steps = 0, test_images = 0;
-  std::int64_t trained_parameters = 0;  // in the last phase
-  energy::Ledger energy;                // of the whole run
-  energy::Grams co2;
-  std::uint64_t faults = 0;  // of the meter
-  std::optional<energy::Watts> idle_before, idle_after;
+  std::int64_t steps = 0;  // of the last phase
   std::string trace_note;  // what the trace could hold; empty: none was asked for
+  RunSummary summary;
 };
 
 class Trainer {
  public:
   Trainer(const Config& config, PhaseData data, const TrainerOptions& options);
-  RunResult run();
+  RunEnding run();
 
  private:
   Trainer(const Config& config, PhaseData data, const TrainerOptions& options,
@@ -47,7 +41,7 @@ class Trainer {
   std::unique_ptr<TrainingPhase> first_phase(const RunState* state);
   void run_phase();
   void enter_next_phase();
-  bool train_epoch(Progress& progress);   // false: to stop, for the reason in result_.end
+  bool train_epoch(Progress& progress);   // false: to stop, for the reason in ending_.end
   bool finish_epoch(Progress& progress);  // the same, in the middle of evaluation
   bool must_stop();                       // a signal came or the budget is used up
   bool over_budget();
@@ -56,6 +50,7 @@ class Trainer {
   Flops flops() const { return Flops(flops_beside_) += energy_->flops(); }  // of the whole run
   EpochRow row_of(const EpochReport& report, double seconds, energy::MicroJoules used) const;
   void save();
+  void summarize(RunSummary& summary);
 
   const PhaseConfig& phase_config() const;
   const RunData& phase_data() const;
@@ -73,7 +68,7 @@ class Trainer {
   std::vector<std::string> notes_;   // for the user, before the first epoch
   std::vector<double> step_joules_;  // until the forecast is made
   double last_joules_ = 0;
-  RunResult result_;
+  RunEnding ending_;
 };
 
 }  // namespace hg
