@@ -25,7 +25,7 @@ struct Commands {
   }
 
   void add_profile(CLI::App& app) {
-    app.add_option("CONFIG", profile.config, kConfigHelp);
+    app.add_option("CONFIG", profile.config, config_help());
     add_model_options(app, profile);
     add_json(app, profile);
     app.add_option("--steps", profile.steps, "training steps to profile")

@@ -11,7 +11,7 @@ namespace {
 using namespace hg;
 
 void add_config(CLI::App& app, ModelOptions& o) {
-  app.add_option("CONFIG", o.config, kConfigHelp)->required();
+  app.add_option("CONFIG", o.config, config_help())->required();
   add_model_options(app, o);
 }
 

@@ -11,10 +11,12 @@
 
 namespace hg {
 
-inline constexpr const char* kConfigHelp =
-    "TOML file, or a built-in configuration (fashion-mnist, cifar10, shapes, shapes-detect, "
-    "tiny-imagenet, deit-tiny, "
-    "paper-table2-4, -8, -12, hugginggreen-224, -cifar10, -fashion-mnist)";
+inline std::string config_help() {
+  std::string names;
+  for (const BuiltinConfig& builtin : builtin_configs())
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", builtin.name);
+  return fmt::format("TOML file, or a built-in configuration ({})", names);
+}
 
 inline void add_settings(CLI::App& app, std::vector<std::string>& settings) {
   app.add_option("--set", settings, "section.key=value on top of the configuration")
