@@ -60,7 +60,7 @@ std::function<void()> sparse_case(std::int64_t batch, std::int64_t heads, std::i
         for (std::int64_t j = 0; j < n; ++j)
           if (stream.uniform() < share) keys.push_back(static_cast<std::uint16_t>(j));
       }));
-  const Shape rows{batch, n, heads * d}, keys{options.kept(batch), d};
+  const Shape rows{batch, n, heads * d}, keys{options.supports.kept(batch), d};
   const Tensor q = random_tensor(rows), k = random_tensor(keys), v = random_tensor(keys),
                seed = random_tensor(rows);
   return [=] {

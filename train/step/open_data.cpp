@@ -3,8 +3,8 @@
 #include <future>
 
 #include "tensor/base/usage_error.h"
-#include "train/config/selection.h"
 #include "train/config/model_options.h"
+#include "train/config/selection.h"
 
 namespace hg {
 
