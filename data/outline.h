@@ -1,7 +1,6 @@
 // Filled outlines for the shapes data set: closed polygons, holes by the even-odd rule.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "data/dataset.h"

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
-#include <set>
 #include <thread>
 #include <tuple>
 

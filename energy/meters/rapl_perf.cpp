@@ -5,7 +5,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <cstring>
 #include <optional>
 #include <set>

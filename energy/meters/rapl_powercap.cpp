@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <type_traits>
-#include <utility>
 
 #include "tensor/cuda/check.h"
 #include "tensor/cuda/stream.h"

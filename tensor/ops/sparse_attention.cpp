@@ -1,7 +1,6 @@
 #include "tensor/ops/sparse_attention.h"
 
 #include <cmath>
-#include <limits>
 
 #include "tensor/cpu/elementwise.h"
 #include "tensor/cpu/scratch.h"

@@ -1,5 +1,4 @@
 // hgprof CONFIG: where the joules of a configuration's training steps go.
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "energy/meters/choice.h"

@@ -1,8 +1,6 @@
 // hgtrain experiment: repeated runs of several arms, and what they say about a question.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "tensor/base/files.h"
 #include "train/commands/commands.h"
 #include "train/experiment/folder.h"

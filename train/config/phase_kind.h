@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "data/dataset.h"
 #include "train/config/config.h"

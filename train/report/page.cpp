@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <functional>
-
 #include "tensor/base/files.h"
 #include "tensor/base/text.h"
 #include "train/report/html.h"

@@ -1,6 +1,5 @@
 #include "train/report/run_record.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include "tensor/base/files.h"
