@@ -244,6 +244,17 @@ void print(const std::vector<Curve>& curves, const AttentionBenchOptions& o,
       meter.source(), 100 * o.pruned);
 }
 
+// All that work with one head, and kerformer also without its gates, which are quadratic.
+std::string all_variants() {
+  std::string all;
+  for (const std::string& name : nn::attention_names()) {
+    nn::AttentionOptions options;
+    options.variant = name;
+    if (nn::attention_traits(options).least_heads == 1) all += name + ",";
+  }
+  return all + "kerformer:se=false";
+}
+
 }  // namespace
 
 int attention_command(const AttentionBenchOptions& options) {
@@ -252,6 +263,7 @@ int attention_command(const AttentionBenchOptions& options) {
   o.lengths.erase(std::unique(o.lengths.begin(), o.lengths.end()), o.lengths.end());
   cpu::set_threads(static_cast<int>(o.threads));
   std::vector<Curve> curves;
+  if (o.variants.empty()) o.variants = all_variants();
   for (const AttentionVariant& variant : parse_variants(o.variants, "--variants"))
     curves.push_back(curve_of(variant, o));
   const energy::MeterChoice choice = energy::open_meter();
