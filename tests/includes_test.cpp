@@ -175,7 +175,8 @@ std::vector<std::string> op_list_faults(const Sources& sources) {
     if (!declared && sources.count(path + ".cu"))
       faults.push_back("no HG_DECLARE_OP in " + stem + ".h");
   }
-  static const std::regex kClass(R"(: public (?:OpOf|ViewOf|GradientOp|NonDifferentiable)<(\w+)>)");
+  static const std::regex kClass(
+      R"(: public (?:OpOf|ViewOf|GradientOp|NonDifferentiable)<(?!Derived>)(\w+)>)");
   for (const auto& [path, text] : sources)
     for (std::sregex_iterator it(text.begin(), text.end(), kClass), end; it != end; ++it)
       if (starts_with(path, "tensor/ops/") && !listed.count(path + " " + (*it)[1].str()))

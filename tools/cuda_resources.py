@@ -109,7 +109,8 @@ def constants_of(text):
 
 def sources():
     """(stem or "" for headers, kernel) -> Source"""
-    texts = {p: p.read_text() for p in [*ROOT.glob("tensor/cuda/*.h"), *ROOT.glob("tensor/ops/*.cu")]}
+    texts = {p: p.read_text() for p in [*ROOT.glob("tensor/cuda/*.h"), *ROOT.glob("tensor/ops/attention/*.h"),
+                                       *ROOT.glob("tensor/ops/*.cu")]}
     shared = {}
     for path, text in texts.items():
         if path.suffix == ".h":

@@ -48,6 +48,7 @@ TEST_CASE("keys of every type are read") {
     attention = "mgk"
     [attention]
     components = 3
+    gate = "layer"
     gate_layers = [0, 2]
     sigma2_scale = [1, 0.5, 0.25]
     [select]
