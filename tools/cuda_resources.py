@@ -109,11 +109,11 @@ def constants_of(text):
 
 def sources():
     """(stem or "" for headers, kernel) -> Source"""
-    texts = {p: p.read_text() for p in [*ROOT.glob("tensor/cuda/*.h"), *ROOT.glob("tensor/ops/attention/*.h"),
+    texts = {p: p.read_text() for p in [*ROOT.glob("tensor/cuda/*.h"), *ROOT.glob("tensor/ops/attention/*.cuh"),
                                        *ROOT.glob("tensor/ops/*.cu")]}
     shared = {}
     for path, text in texts.items():
-        if path.suffix == ".h":
+        if path.suffix != ".cu":
             shared.update(constants_of(text))
     found = {}
     for path, text in texts.items():
