@@ -94,6 +94,15 @@ std::string with_prefix(const Interval& i, std::string_view unit) {
                      with_prefix(i.high, unit));
 }
 
+std::string format_duration(double seconds) {
+  constexpr double kLongest = 1e9;
+  if (!(seconds >= 0 && seconds < kLongest)) return "?";
+  const auto s = static_cast<std::int64_t>(std::llround(seconds));
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{}:{:02}", s / 60, s % 60);
+  return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+}
+
 std::string escape_html(std::string_view text) {
   constexpr std::pair<char, std::string_view> kEscapes[] = {
       {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};

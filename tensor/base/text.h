@@ -47,6 +47,8 @@ struct Interval {
 std::string with_prefix(const Interval& figure,
                         std::string_view unit);  // "30.0 J (20.0 J to 45.0 J)"
 
+std::string format_duration(double seconds);  // "7 s", "2:05", "1:02:05"; "?" if it is none
+
 // & < > " ' escaped, for text in HTML and SVG.
 std::string escape_html(std::string_view text);
 

@@ -9,7 +9,6 @@
 #include "tensor/base/text.h"
 #include "train/report/chart.h"
 #include "train/report/html.h"
-#include "train/run/progress.h"
 
 namespace hg::report {
 namespace {

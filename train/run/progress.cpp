@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "tensor/base/text.h"
+
 namespace hg {
 namespace {
 
@@ -45,15 +47,6 @@ ProgressMode progress_mode(std::FILE* out, bool quiet) {
   const char* terminal = std::getenv("TERM");
   const bool dumb = terminal == nullptr || std::string_view(terminal) == "dumb";
   return isatty(fileno(out)) && !dumb ? ProgressMode::bar : ProgressMode::plain;
-}
-
-std::string format_duration(double seconds) {
-  constexpr double kLongest = 1e9;
-  if (!(seconds >= 0 && seconds < kLongest)) return "?";
-  const auto s = static_cast<std::int64_t>(std::llround(seconds));
-  if (s < 60) return fmt::format("{} s", s);
-  if (s < 3600) return fmt::format("{}:{:02}", s / 60, s % 60);
-  return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
 std::string render_progress(const ProgressState& state, int columns, bool color) {

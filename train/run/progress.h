@@ -29,8 +29,6 @@ struct ProgressState {
 // out, the fields first.
 std::string render_progress(const ProgressState& state, int columns, bool color);
 
-std::string format_duration(double seconds);  // "7 s", "2:05", "1:02:05"
-
 class Progress {
  public:
   // steps: of the whole run; done: those before a resume. The clock gives seconds.

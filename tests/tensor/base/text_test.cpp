@@ -53,6 +53,15 @@ TEST_CASE("figures get a prefix and three digits") {
   CHECK(with_prefix(Interval{30, 20, 4500}, "J") == "30.0 J (20.0 J to 4.50 kJ)");
 }
 
+TEST_CASE("durations are short") {
+  CHECK(format_duration(7.2) == "7 s");
+  CHECK(format_duration(59.7) == "1:00");
+  CHECK(format_duration(125) == "2:05");
+  CHECK(format_duration(3725) == "1:02:05");
+  CHECK(format_duration(-1) == "?");
+  CHECK(format_duration(1e300) == "?");
+}
+
 TEST_CASE("the process knows its time and memory") {
   const std::int64_t start = now_ns(), cpu = process_cpu_ns(), own = thread_cpu_ns();
   volatile double x = 1;

@@ -88,15 +88,6 @@ TEST_CASE("colour is in the bar only where wanted") {
   CHECK(render_progress(example(), 80, false).find("\x1b[") == std::string::npos);
 }
 
-TEST_CASE("durations are short") {
-  CHECK(format_duration(7.2) == "7 s");
-  CHECK(format_duration(59.7) == "1:00");
-  CHECK(format_duration(125) == "2:05");
-  CHECK(format_duration(3725) == "1:02:05");
-  CHECK(format_duration(-1) == "?");
-  CHECK(format_duration(1e300) == "?");
-}
-
 TEST_CASE("a pipe gets the epoch's line alone, quiet nothing") {
   CHECK(shown(ProgressMode::plain, run_two_steps) == "epoch 1/2: accuracy 0.8\n");
   CHECK(shown(ProgressMode::quiet, run_two_steps) == "");
