@@ -1,7 +1,7 @@
 // TOML text made fit for the library that parses it. Version 3.3 of toml++ (Debian 12's) has
 // undefined behaviour where it meets characters outside ASCII in some places, and recurses once per
 // part of a dotted key: it gets text without the one and with little of the other. Private to
-// config*.cpp.
+// train/config.
 #pragma once
 
 #include <string>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensor/backend.h"
+#include "tensor/base/clock.h"
 #include "tensor/base/usage_error.h"
 #include "tensor/transfer.h"
 #include "train/config/selection.h"
@@ -71,10 +72,9 @@ void MeasuredStep::operator()() {
 }
 
 double MeasuredStep::timed_ms() {
-  Backend& clock = backend(Device::cpu);
-  const std::int64_t start = clock.timestamp_ns();
+  const std::int64_t start = now_ns();
   (*this)();
-  return static_cast<double>(clock.timestamp_ns() - start) * 1e-6;
+  return static_cast<double>(now_ns() - start) * 1e-6;
 }
 
 std::uint64_t MeasuredStep::flops() {

@@ -1,5 +1,5 @@
-// Adds up the FLOPs of every op that runs while it is installed, on all threads, but for those of
-// phase data: a loader works ahead, and its FLOPs count with the batch they were for (add()).
+// Adds up the FLOPs of every op that runs while it is installed, on all threads. Ops of a loader
+// (phase data) are left out: it works ahead of the steps.
 #pragma once
 
 #include <atomic>
@@ -16,13 +16,8 @@ class FlopCounter final : public Observer {
     matmul_.fetch_add(cost.flops_mm, std::memory_order_relaxed);
     all_.fetch_add(cost.flops(), std::memory_order_relaxed);
   }
-  void add(std::uint64_t elementwise) { all_ += elementwise; }
   std::uint64_t flops() const { return all_.load(); }
   std::uint64_t flops_matmul() const { return matmul_.load(); }
-  void start_at(std::uint64_t flops, std::uint64_t matmul) {
-    all_ = flops;
-    matmul_ = matmul;
-  }
 
  private:
   std::atomic<std::uint64_t> matmul_{0}, all_{0};

@@ -11,7 +11,6 @@
 #include "tensor/backend.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/view.h"
-#include "train/step/non_finite.h"
 
 namespace hg {
 namespace {
