@@ -11,7 +11,7 @@
 namespace hg::emu {
 namespace {
 
-constexpr unsigned kThisBuild = kAddressSanitizer ? address : kRaceDetector ? race : plain;
+constexpr unsigned kThisBuild = kAddressSanitizer ? address : race;
 
 bool contains(const std::string& text, const char* words) {
   return text.find(words) != std::string::npos;

@@ -272,7 +272,7 @@ const std::vector<Planted>& planted_faults() {
       {"different_shuffles", every, "different things", [] { on_64(different_shuffles); }},
       {"barrier_against_shuffle", every, "deadlock", [] { on_64(barrier_against_shuffle); }},
       {"write_past_end", every, "past the end", [] { on_64(write_past_end, kThreads, 61); }},
-      {"read_past_end", address | race, "past the end",
+      {"read_past_end", every, "past the end",
        [] {
          const Buffer x(numbers(50)), y(50);
          start(read_past_end, 1, kThreads, x.data, y.data, 50);

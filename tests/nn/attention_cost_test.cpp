@@ -6,7 +6,7 @@
 #include "tensor/run.h"
 #include "tests/nn/attention_layer.h"
 
-namespace {
+namespace attention_cost_test {
 
 using namespace hg;
 using namespace hg::testing;
@@ -82,8 +82,6 @@ std::vector<Formula> formulas() {
           {"favor", favor, 1.5},
           {"linformer", [](const Sizes& s) { return 8 * s.n * 64 * s.x(); }, 2.25}};
 }
-
-}  // namespace
 
 TEST_CASE("products of every core are counted as the formulas say") {
   for (const Formula& formula : formulas())
@@ -174,3 +172,5 @@ TEST_CASE("quadratic variants hold no N x N of the batch") {
     CHECK(reserved < 9u << 20);  // B H N N floats are 11 MiB
   }
 }
+
+}  // namespace attention_cost_test

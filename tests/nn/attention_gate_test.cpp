@@ -7,7 +7,7 @@
 #include "tensor/run.h"
 #include "tests/nn/attention_layer.h"
 
-namespace {
+namespace attention_gate_test {
 
 using namespace hg;
 using namespace hg::testing;
@@ -92,8 +92,6 @@ Products count(O o, std::int64_t tokens, std::int64_t heads, std::int64_t dim_he
   tape.backward(sum_all((*layer)(x, {})));
   return products;
 }
-
-}  // namespace
 
 TEST_CASE("entropy is 1 for uniform rows and 0 for one-hot ones, gini 1 - 1/N and 0") {
   constexpr std::int64_t kN = 5;
@@ -328,3 +326,5 @@ TEST_CASE("products fall by the share of heads, and for tokens those of queries"
     }
   }
 }
+
+}  // namespace attention_gate_test

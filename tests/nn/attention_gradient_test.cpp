@@ -4,7 +4,7 @@
 #include "tensor/ops/reduce.h"
 #include "tests/nn/attention_layer.h"
 
-namespace {
+namespace attention_gradient_test {
 
 using namespace hg;
 using namespace hg::testing;
@@ -63,8 +63,6 @@ void check_gradients(const AttentionOptions& o, const nn::PassRecord& asked = {}
     CHECK(worst < (o.variant == "ref_gmm" ? 1e-5 : 1e-7));
   }
 }
-
-}  // namespace
 
 TEST_CASE("gradients of every variant match differences") {
   for (const AttentionOptions& o : all_variants()) {
@@ -157,3 +155,5 @@ TEST_CASE("scores of 1e4 leave values and gradients finite") {
     for (const float v : grads[x].to_vector<float>()) CHECK(std::isfinite(v));
   }
 }
+
+}  // namespace attention_gradient_test

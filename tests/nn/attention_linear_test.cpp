@@ -8,7 +8,7 @@
 #include "tensor/ops/view.h"
 #include "tests/nn/attention_layer.h"
 
-namespace {
+namespace attention_linear_test {
 
 using namespace hg;
 using namespace hg::testing;
@@ -114,8 +114,6 @@ Tensor shifted(const Tensor& x, bool row, std::int64_t which, float c) {
     if ((row ? i / kWidth : i % kWidth) == which) y.data<float>()[i] += c;
   return y;
 }
-
-}  // namespace
 
 TEST_CASE("linear variants equal their quadratic form whose rows are distributions") {
   const Tensors parts = inputs();
@@ -400,3 +398,5 @@ TEST_CASE("ref_gmm multiplies each row by its log-density among the heads") {
   CHECK(difference(layer(parts), expected) < 1e-4);
   CHECK_THROWS_WITH(Layer(o, kTokens, 1, 4), doctest::Contains("1 heads"));
 }
+
+}  // namespace attention_linear_test

@@ -3,7 +3,7 @@
 #include "tensor/ops/reduce.h"
 #include "tests/nn/attention_layer.h"
 
-namespace {
+namespace attention_positions_test {
 
 using namespace hg;
 using namespace hg::testing;
@@ -75,8 +75,6 @@ std::unique_ptr<Layer> cut_by_hand(const Layer& full, O o, const std::vector<std
   }
   return cut;
 }
-
-}  // namespace
 
 TEST_CASE("a subset of tokens uses the entries of its positions") {
   const std::vector<O> variants = positional();
@@ -202,3 +200,5 @@ TEST_CASE("soft_e learns from tokens at their positions and leaves others alone"
     }
   }
 }
+
+}  // namespace attention_positions_test

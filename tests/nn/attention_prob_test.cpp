@@ -3,7 +3,7 @@
 #include "tensor/ops/reduce.h"
 #include "tests/nn/attention_layer.h"
 
-namespace {
+namespace attention_prob_test {
 
 using namespace hg;
 using namespace hg::testing;
@@ -12,8 +12,6 @@ using O = AttentionOptions;
 Tensors inputs() { return random_inputs({2, 7, 8}); }
 
 Tensor run_layer(const O& o, const Tensors& parts) { return hg::testing::run_layer(o, parts, 2); }
-
-}  // namespace
 
 TEST_CASE("prob without steps is rbf and a firm prior moves no key") {
   const Tensors parts = inputs();
@@ -101,3 +99,5 @@ TEST_CASE("prob: a key that no query comes near stays where it is") {
   for (std::int64_t c = 3; c < 6; ++c) CHECK(grads[qkv].data<float>()[9 + c] == 1);
   for (const float g : grads[qkv].to_vector<float>()) CHECK(std::isfinite(g));
 }
+
+}  // namespace attention_prob_test

@@ -11,7 +11,7 @@
 #include "tensor/run.h"
 #include "tests/nn/attention_layer.h"
 
-namespace {
+namespace attention_pruned_test {
 
 using namespace hg;
 using namespace hg::testing;
@@ -97,8 +97,6 @@ CoreCounter count(const O& o, std::int64_t n, std::int64_t heads, std::int64_t d
   tape.backward(sum_all((*layer)(x, {})));
   return counter;
 }
-
-}  // namespace
 
 TEST_CASE("appendix B on a support") {
   const auto support = std::make_shared<const PairSupport>(
@@ -271,3 +269,5 @@ TEST_CASE("weights are dropped at random in training alone") {
   CHECK(difference(wild, same) == 0);
   CHECK(difference(wild, calm) > 0.05);
 }
+
+}  // namespace attention_pruned_test

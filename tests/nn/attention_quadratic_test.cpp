@@ -2,7 +2,7 @@
 #include "tensor/ops/reduce.h"
 #include "tests/nn/attention_layer.h"
 
-namespace {
+namespace attention_quadratic_test {
 
 using namespace hg;
 using namespace hg::testing;
@@ -57,8 +57,6 @@ Tensors reversed(const Tensors& parts) {
   for (const Tensor& p : parts) all.push_back(reversed(p));
   return all;
 }
-
-}  // namespace
 
 TEST_CASE("rows of weights sum to 1 for every quadratic variant") {
   for (const O& o : all_variants()) {
@@ -325,3 +323,5 @@ TEST_CASE("dropout of weights acts in training alone and keeps the mean") {
     CHECK(difference(expected, sums) < 0.4);
   }
 }
+
+}  // namespace attention_quadratic_test

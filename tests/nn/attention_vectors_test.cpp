@@ -5,7 +5,7 @@
 #include "tensor/ops/view.h"
 #include "tests/nn/attention_layer.h"
 
-namespace {
+namespace attention_vectors_test {
 
 using namespace hg;
 using namespace hg::testing;
@@ -36,8 +36,6 @@ void check_mixture(const O& o, const Values& expected) {
   Layer layer(o, 3, 1, 2, 2);
   CHECK(difference(layer(inputs(2)), expected) < kTolerance);
 }
-
-}  // namespace
 
 TEST_CASE("softmax and rbf give the vectors of appendix B") {
   check(variant("softmax"), {1.415126, .153618, 1.390547, -.400477, 1.327999, -.583794});
@@ -152,3 +150,5 @@ TEST_CASE("sparse maps give the weights of appendix B") {
     CHECK(difference(layer({q, k, v}), rows) < kTolerance);
   }
 }
+
+}  // namespace attention_vectors_test

@@ -11,7 +11,7 @@
 #include "tensor/ops/gather.h"
 #include "tensor/ops/patchify.h"
 
-namespace {
+namespace masked_patches_test {
 
 using namespace hg;
 using nn::MaskedPatches;
@@ -73,8 +73,6 @@ class Products final : public Observer {
   }
   std::map<std::string, std::uint64_t> by_path;
 };
-
-}  // namespace
 
 TEST_CASE("pixels of masked patches never reach the encoder, others do") {
   for (const Mode mode : {Mode::token, Mode::drop}) {
@@ -226,3 +224,5 @@ TEST_CASE("dropped patches are predicted by position, and every tensor of the de
     CHECK(grads.has(q.value) == !q.name.starts_with("head."));
   }
 }
+
+}  // namespace masked_patches_test

@@ -7,7 +7,7 @@
 
 #include "tensor/random.h"
 
-namespace {
+namespace prune_test {
 
 using namespace hg;
 using nn::PruneOptions;
@@ -40,8 +40,6 @@ std::int64_t dropped(double fraction, std::int64_t group) {
 
 const std::vector<Tensor> kSmall{
     Tensor::of<float>({1, 3, 3}, {.5f, .25f, 1.5f, -.4f, .1f, 0, 1, 1, -1})};
-
-}  // namespace
 
 TEST_CASE("scores prunes the smallest priors whatever their sign and the first of equal ones") {
   PruneOptions o{.method = Method::scores, .fraction = 3.0 / 9, .min_per_row = 0};
@@ -210,3 +208,5 @@ TEST_CASE("a support survives as bits") {
   CHECK_THROWS_AS(nn::support_of(Tensor::zeros({1, 3, 2}, DType::i64)), Error);
   CHECK_THROWS_AS(nn::support_of(Tensor::zeros({1, 3, 1})), Error);
 }
+
+}  // namespace prune_test

@@ -12,7 +12,7 @@
 #include "tensor/ops/patchify.h"
 #include "tensor/ops/view.h"
 
-namespace {
+namespace select_test {
 
 using namespace hg;
 using nn::Parameter;
@@ -100,8 +100,6 @@ class WholeSequences final : public Observer {
   }
   std::string ops;
 };
-
-}  // namespace
 
 TEST_CASE("with every patch kept logits and gradients are bit for bit those without a filter") {
   for (const std::string& variant : kVariants) {
@@ -225,3 +223,5 @@ TEST_CASE("choices that do not fit are refused with their shapes") {
   CHECK_THROWS_WITH(model.logits(images(), {}, Tensor::full({kBatch, 2}, 16, DType::i64)),
                     doctest::Contains("id 16"));
 }
+
+}  // namespace select_test

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-namespace {
+namespace vit_test {
 
 using namespace hg;
 using nn::Parameter;
@@ -58,8 +58,6 @@ Statistics statistics(const Tensor& t) {
 std::vector<float> logits(const Vit& model, const nn::Context& context = {}) {
   return model.logits(ramp(2), context).to_vector<float>();
 }
-
-}  // namespace
 
 TEST_CASE("parameters have timm's names and shapes, in its order") {
   std::vector<std::pair<std::string, Shape>> expected{{"cls_token", {1, 1, 48}},
@@ -189,3 +187,5 @@ TEST_CASE("images and sizes that don't fit are refused with their shapes") {
   odd.depth = 0;
   CHECK_THROWS_AS(Vit(odd, 1), Error);
 }
+
+}  // namespace vit_test

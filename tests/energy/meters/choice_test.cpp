@@ -11,7 +11,7 @@
 #include "tests/energy/meters/powercap_tree.h"
 #include "tests/support/environment.h"
 
-namespace {
+namespace choice_test {
 
 using namespace hg::energy;
 using hg::testing::Environment;
@@ -90,8 +90,6 @@ void make_pmu(const std::string& sys) {
   hg::testing::put(pmu + "/events/energy-pkg.scale", "2.3283064365386962890625e-10\n");
   hg::testing::put(pmu + "/events/energy-pkg.unit", "Joules\n");
 }
-
-}  // namespace
 
 TEST_CASE("without any meter the model is used and every candidate explained") {
   const MeterChoice choice = open_meter(nothing());
@@ -179,3 +177,5 @@ TEST_CASE("the environment names sources") {
   CHECK(MeterSetup::from_environment().powercap_root == "/sys/class/powercap");
   CHECK_FALSE(MeterSetup::from_environment().powercap_first);
 }
+
+}  // namespace choice_test

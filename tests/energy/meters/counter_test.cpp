@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace {
+namespace counter_test {
 
 using namespace hg::energy;
 
@@ -41,8 +41,6 @@ class Bench {
 
 double joules(MicroJoules e) { return to_joules(e).value; }
 bool certain(const Counted& c) { return c.low == c.energy && c.energy == c.high; }
-
-}  // namespace
 
 TEST_CASE("a full round of the kernel's microjoules is one tick more than their range") {
   CHECK(round_of(kIntelRange).whole_uj == 262143328911);  // 2^32 * 61.035
@@ -195,3 +193,5 @@ TEST_CASE("the list of faults is cut short but not their count") {
   CHECK(b.log.count() == 5000);
   CHECK(b.log.list().size() == 1000);
 }
+
+}  // namespace counter_test

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace {
+namespace model_test {
 
 using namespace hg::energy;
 
@@ -33,8 +33,6 @@ void check_order(const CpuPower& p, int threads) {
     CHECK(watts(p.low) > 0);
   }
 }
-
-}  // namespace
 
 TEST_CASE("a socket of its own draws its TDP at full load and a part of it at idle") {
   const CpuPower p = cpu_power(cpu("GenuineIntel", 6, 143, 112, false));
@@ -134,3 +132,5 @@ TEST_CASE("the CPU of this machine says who it is") {
   CHECK(info.family >= 6);
 #endif
 }
+
+}  // namespace model_test

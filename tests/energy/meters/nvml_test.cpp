@@ -9,7 +9,7 @@
 #include "energy/meters/power_integral.h"
 #include "tests/support/environment.h"
 
-namespace {
+namespace nvml_test {
 
 using namespace hg::energy;
 using hg::testing::Environment;
@@ -25,8 +25,6 @@ Counted gpu(Meter& meter) {
 }
 
 void pause(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
-
-}  // namespace
 
 TEST_CASE("GPUs that count energy are summed") {
   const Environment mode("HG_STUB_NVML", "counter");
@@ -127,3 +125,5 @@ TEST_CASE("power across failed reads lies between nothing and all the board can 
   CHECK(log.count(FaultKind::failed_read) == 1);
   CHECK(log.count(FaultKind::garbage) == 1);
 }
+
+}  // namespace nvml_test

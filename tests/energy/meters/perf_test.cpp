@@ -10,7 +10,7 @@
 
 #include "tests/support/temp_folder.h"
 
-namespace {
+namespace perf_test {
 
 using namespace hg::energy;
 using hg::testing::put;
@@ -72,8 +72,6 @@ class FakePerf final : public PerfSystem {
 };
 
 double joules(const Counted& c) { return to_joules(c.energy).value; }
-
-}  // namespace
 
 TEST_CASE("perf sums its packages and keeps ram apart") {
   Sys sys;
@@ -162,3 +160,5 @@ TEST_CASE("descriptions that make no sense are rejected") {
     CHECK(open_perf(sys.root(), {}, perf).candidate.verdict == Verdict::rejected);
   }
 }
+
+}  // namespace perf_test

@@ -10,7 +10,7 @@
 #include "tests/energy/meters/powercap_tree.h"
 #include "tests/support/mutate.h"
 
-namespace {
+namespace powercap_test {
 
 using namespace hg::energy;
 using hg::testing::PowercapTree;
@@ -34,8 +34,6 @@ class AsNobody {
  private:
   bool dropped_;
 };
-
-}  // namespace
 
 TEST_CASE("the meter sums packages and keeps dram apart") {
   PowercapTree tree;
@@ -183,3 +181,5 @@ TEST_CASE("mutated trees open or are refused") {
   }
   CHECK(opened_trees > 500);
 }
+
+}  // namespace powercap_test

@@ -7,7 +7,7 @@
 
 #include "tests/energy/meters/powercap_tree.h"
 
-namespace {
+namespace powercap_zones_test {
 
 using hg::energy::Domain;
 using hg::energy::find_powercap_zones;
@@ -31,8 +31,6 @@ bool leaves_out(const PowercapTree& tree, const std::string& what) {
   return std::any_of(left_out.begin(), left_out.end(),
                      [&](const std::string& line) { return line.starts_with(what); });
 }
-
-}  // namespace
 
 TEST_CASE("tree 1: client with psys") {
   PowercapTree tree;
@@ -165,3 +163,5 @@ TEST_CASE("the first ten of many sockets come in order") {
     tree.zone("intel-rapl:" + std::to_string(i), "package-" + std::to_string(i));
   CHECK(find_powercap_zones(tree.root()).counted.size() == 12);
 }
+
+}  // namespace powercap_zones_test

@@ -10,7 +10,7 @@
 #include "tensor/base/error.h"
 #include "tensor/random.h"
 
-namespace {
+namespace replay_test {
 
 using namespace hg::testing;
 
@@ -51,8 +51,6 @@ void draw(Register& r, double relative_power) {
   const double mean = static_cast<double>(kRound) * kWraps / kReads;
   r.ticks += static_cast<std::uint64_t>(mean * relative_power);
 }
-
-}  // namespace
 
 TEST_CASE("every zone is recovered within one tick for any waveform") {
   for (Waveform& wave : waveforms()) {
@@ -141,3 +139,5 @@ TEST_CASE("replay refuses half rows") {
   half.reads.resize(3);
   CHECK_THROWS_AS(ReplayMeter(std::move(half)), hg::Error);
 }
+
+}  // namespace replay_test
