@@ -1,7 +1,9 @@
 #include "train/experiment/folder.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "tensor/base/files.h"
@@ -16,20 +18,22 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// The first line, without its comment, in which two written configurations differ.
+// The first line in which two written configurations differ; comments tell no difference.
 struct Difference {
   std::string before, now;
 };
-Difference difference_of(const std::string& before, const std::string& now) {
-  const auto without_comment = [](const std::string& line) {
-    return line.substr(0, line.find("  #"));
-  };
+std::optional<Difference> difference_of(const std::string& before, const std::string& now) {
   std::istringstream a(before), b(now);
-  std::string line_a, line_b;
+  const auto next = [](std::istringstream& in, std::string& line) {
+    const bool more = !std::getline(in, line).fail();
+    line.resize(std::min(line.size(), line.find("  #")));
+    return more;
+  };
+  Difference lines;
   while (true) {
-    const bool more_a = !std::getline(a, line_a).fail(), more_b = !std::getline(b, line_b).fail();
-    if (line_a != line_b || more_a != more_b || !more_a)
-      return {without_comment(line_a), without_comment(line_b)};
+    const bool more_before = next(a, lines.before), more_now = next(b, lines.now);
+    if (lines.before != lines.now || more_before != more_now) return lines;
+    if (!more_before) return std::nullopt;
   }
 }
 
@@ -40,13 +44,11 @@ void check_identity(const std::string& folder, const JsonValue& before, const Pl
                 "holds {} at scale {}, not {} at scale {}; --out names another folder", experiment,
                 scale, plan.experiment, plan.scale);
   for (const Arm& arm : plan.arms) {
-    const std::string kept = before["arms"].text_if_any(arm.name), now = to_toml(arm.config);
-    if (kept == now) continue;
-    const Difference d = difference_of(kept, now);
-    usage_fail(folder,
-               "was begun with other settings ({}: \"{}\", now \"{}\"); --out names another "
-               "folder",
-               arm.name, d.before, d.now);
+    const auto d = difference_of(before["arms"].text_if_any(arm.name), to_toml(arm.config));
+    usage_require(!d, folder,
+                  "was begun with other settings ({}: \"{}\", now \"{}\"); --out names another "
+                  "folder",
+                  arm.name, d->before, d->now);
   }
 }
 
