@@ -45,10 +45,11 @@ void check_identity(const std::string& folder, const JsonValue& before, const Pl
                 scale, plan.experiment, plan.scale);
   for (const Arm& arm : plan.arms) {
     const auto d = difference_of(before["arms"].text_if_any(arm.name), to_toml(arm.config));
-    usage_require(!d, folder,
-                  "was begun with other settings ({}: \"{}\", now \"{}\"); --out names another "
-                  "folder",
-                  arm.name, d->before, d->now);
+    if (d)
+      usage_fail(folder,
+                 "was begun with other settings ({}: \"{}\", now \"{}\"); --out names another "
+                 "folder",
+                 arm.name, d->before, d->now);
   }
 }
 
