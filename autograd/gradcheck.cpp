@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "autograd/tape.h"
+#include "tensor/ops/view.h"
 #include "tensor/random.h"
 
 namespace hg {
@@ -30,17 +31,7 @@ double weighted_change(In plus, In minus, In weights) {
 Tensor moved(const Tensor& t, const std::vector<double>& direction, double amount) {
   Tensor plain = t.clone();
   for (std::int64_t i = 0; i < t.numel(); ++i) plain.data<double>()[i] += amount * direction[i];
-  if (t.contiguous()) return plain;
-  TensorSpec swapped = t.spec();
-  const int r = t.rank();
-  std::swap(swapped.shape[r - 1], swapped.shape[r - 2]);
-  swapped.strides = plain.strides();
-  std::swap(swapped.strides[r - 1], swapped.strides[r - 2]);
-  const Tensor stored = plain.view(swapped).clone();  // [.., n, m] contiguous
-  TensorSpec back = t.spec();
-  back.strides = stored.strides();
-  std::swap(back.strides[r - 1], back.strides[r - 2]);
-  return stored.view(back);
+  return t.contiguous() ? plain : transpose(transpose(plain).clone());
 }
 
 struct Checker {

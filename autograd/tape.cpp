@@ -37,9 +37,7 @@ Tape::Tape() {
   exchange_recorder(this);
 }
 
-Tape::~Tape() {
-  if (current_recorder() == this) exchange_recorder(nullptr);
-}
+Tape::~Tape() { stop_recording(); }
 
 void Tape::require_recording(std::string_view what) const {
   require(state_ != State::consumed, "tape", "{} after backward: the tape is consumed", what);

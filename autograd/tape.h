@@ -36,12 +36,10 @@ class Gradients {
   IdMap<Tensor> grads_;
 };
 
-class Tape final : private Recorder {
+class Tape final : private Recorder, NoCopy {
  public:
   Tape();
   ~Tape() override;
-  Tape(const Tape&) = delete;
-  Tape& operator=(const Tape&) = delete;
 
   void watch(const Tensor& leaf);
   Gradients backward(const Tensor& loss);  // of one element; the seed is 1
@@ -82,12 +80,10 @@ class Tape final : private Recorder {
 };
 
 // While alive, this thread records nothing: evaluation and frozen layers inside a tape's scope.
-class NoRecording {
+class NoRecording : NoCopy {
  public:
   NoRecording() : previous_(exchange_recorder(nullptr)) {}
   ~NoRecording() { exchange_recorder(previous_); }
-  NoRecording(const NoRecording&) = delete;
-  NoRecording& operator=(const NoRecording&) = delete;
 
  private:
   Recorder* previous_;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include "tensor/base/error.h"
 
@@ -20,35 +21,23 @@ constexpr std::string_view to_string(DType t) {
 }
 
 template <class T>
-constexpr DType dtype_of();
-template <>
-constexpr DType dtype_of<float>() {
-  return DType::f32;
-}
-template <>
-constexpr DType dtype_of<double>() {
-  return DType::f64;
-}
-template <>
-constexpr DType dtype_of<std::int64_t>() {
-  return DType::i64;
-}
-template <>
-constexpr DType dtype_of<std::uint8_t>() {
-  return DType::u8;
+constexpr DType dtype_of() {
+  constexpr bool same[] = {std::is_same_v<T, float>, std::is_same_v<T, double>,
+                           std::is_same_v<T, std::int64_t>, std::is_same_v<T, std::uint8_t>};
+  constexpr int found = same[0] ? 0 : same[1] ? 1 : same[2] ? 2 : 3;  // in the order of DType
+  static_assert(same[found], "no tensor holds such elements");
+  return static_cast<DType>(found);
 }
 
 // Calls f.operator()<float>() or f.operator()<double>().
-template <class F>
-decltype(auto) dispatch_float(DType t, std::string_view who, F&& f) {
+decltype(auto) dispatch_float(DType t, std::string_view who, auto&& f) {
   require(is_float(t), who, "expected f32 or f64, got {}", to_string(t));
   if (t == DType::f32) return f.template operator()<float>();
   return f.template operator()<double>();
 }
 
 // The same over all element types, for ops that only move data.
-template <class F>
-decltype(auto) dispatch_any(DType t, F&& f) {
+decltype(auto) dispatch_any(DType t, auto&& f) {
   if (t == DType::f32) return f.template operator()<float>();
   if (t == DType::f64) return f.template operator()<double>();
   if (t == DType::u8) return f.template operator()<std::uint8_t>();

@@ -3,15 +3,15 @@
 
 #include <cstdint>
 
+#include "tensor/base/no_copy.h"
+
 namespace hg {
 
 // Counts from its construction on; one at a time, made while no other thread allocates.
-class MemoryPeak {
+class MemoryPeak : NoCopy {
  public:
   MemoryPeak();
   ~MemoryPeak();
-  MemoryPeak(const MemoryPeak&) = delete;
-  MemoryPeak& operator=(const MemoryPeak&) = delete;
   std::uint64_t bytes() const;  // beyond what was in use when it was made
 };
 

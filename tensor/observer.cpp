@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "tensor/base/enum_names.h"
+
 namespace hg {
 namespace {
 
@@ -59,8 +61,7 @@ ScopeTable& scope_table() {
 // What this thread has looked up, so that threads meet on the table's lock only for new paths.
 class ScopeCache {
  public:
-  template <class Find>
-  const ScopePath* find_or(const ScopePath* parent, std::string_view name, bool leaf, Find&& find) {
+  const ScopePath* find_or(const ScopePath* parent, std::string_view name, bool leaf, auto&& find) {
     Entry& entry = entries_[slot_of(parent, name, leaf)];
     if (entry.parent != parent || entry.name != name || entry.leaf != leaf)
       entry = {parent, find(), std::string(name), leaf};
@@ -106,11 +107,9 @@ std::atomic<int>& my_visitors() {
   return mine.visitors;
 }
 
-struct Visit {
+struct Visit : NoCopy {
   Visit() { mine.fetch_add(1); }
   ~Visit() { mine.fetch_sub(1, std::memory_order_release); }
-  Visit(const Visit&) = delete;
-  Visit& operator=(const Visit&) = delete;
 
  private:
   std::atomic<int>& mine = my_visitors();
@@ -122,21 +121,7 @@ thread_local Recorder* recorder = nullptr;
 
 }  // namespace
 
-std::string_view to_string(Phase p) {
-  switch (p) {
-    case Phase::forward:
-      return "forward";
-    case Phase::backward:
-      return "backward";
-    case Phase::optimizer:
-      return "optimizer";
-    case Phase::data:
-      return "data";
-    case Phase::eval:
-      return "eval";
-  }
-  return "?";
-}
+std::string_view to_string(Phase p) { return enum_name(p); }
 
 Phase current_phase() { return phase; }
 PhaseScope::PhaseScope(Phase p) : previous_(phase) { phase = p; }

@@ -14,12 +14,10 @@ enum class Phase : std::uint8_t { forward, backward, optimizer, data, eval };
 std::string_view to_string(Phase phase);
 Phase current_phase();
 
-class PhaseScope {
+class PhaseScope : NoCopy {
  public:
   explicit PhaseScope(Phase phase);
   ~PhaseScope();
-  PhaseScope(const PhaseScope&) = delete;
-  PhaseScope& operator=(const PhaseScope&) = delete;
 
  private:
   Phase previous_;
@@ -35,15 +33,13 @@ struct ScopePath {
 const ScopePath* current_scope();
 
 // While alive, ops of this thread belong to <current path>.<name>, or to `path` when reopened.
-class Scope {
+class Scope : NoCopy {
  public:
   enum Leaf { kLeaf };
   explicit Scope(std::string_view name);
   Scope(std::string_view name, Leaf);
   explicit Scope(const ScopePath* path);
   ~Scope();
-  Scope(const Scope&) = delete;
-  Scope& operator=(const Scope&) = delete;
 
  private:
   const ScopePath* previous_;
@@ -68,12 +64,10 @@ class Observer {
 // Installs an observer while alive. Observers are added and removed in nested order, by one thread.
 // Other threads (a loader's) may run ops meanwhile: an observer may see the end of a call whose
 // begin it missed, and no call once its guard is gone.
-class ObserverGuard {
+class ObserverGuard : NoCopy {
  public:
   explicit ObserverGuard(Observer& observer);
   ~ObserverGuard();
-  ObserverGuard(const ObserverGuard&) = delete;
-  ObserverGuard& operator=(const ObserverGuard&) = delete;
 
  private:
   friend void notify_begin(const OpCall&);

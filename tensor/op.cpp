@@ -11,6 +11,14 @@ Tensor GradArgs::grad_or_zeros(int i) const {
   return Tensor::zeros(y.shape(), y.dtype(), y.device());
 }
 
+Tensors joined(In first, In second) {
+  Tensors all;
+  all.reserve(first.size() + second.size());
+  all.insert(all.end(), first.begin(), first.end());
+  all.insert(all.end(), second.begin(), second.end());
+  return all;
+}
+
 std::uint64_t bytes_of(In tensors) {
   std::uint64_t sum = 0;
   for (const Tensor& t : tensors) sum += t.bytes();

@@ -47,6 +47,11 @@ struct GradArgs {
   Tensor grad_or_zeros(int i) const;
 };
 
+Tensors joined(In first, In second);
+inline Tensors joined(std::initializer_list<Tensor> first, In second) {
+  return joined(In(first.begin(), first.size()), second);
+}
+
 class Op {
  public:
   virtual ~Op() = default;
@@ -74,7 +79,7 @@ class Op {
 };
 
 // What every op class of tensor/ops declares: HG_DECLARE_OP("softmax"). All but cuda() are defined
-// in the stem's .cpp file, cuda() in its .cu file. A differentiable op declares grad() beside it.
+// in the stem's .cpp file, cuda() in its .cu file.
 //
 // cuda() is declared in every build, so that what is compiled here doesn't depend on the device:
 // where no .cu file is compiled, tensor/ops/absent.cpp stands in and throws as Op::cuda does, and
@@ -86,6 +91,9 @@ class Op {
   void cpu(In in, Out out) const override;                      \
   void cuda(In in, Out out, CudaStream& stream) const override; \
   static Samples samples()
+#define HG_DECLARE_DIFFERENTIABLE_OP(op_name)        \
+  Tensors grad(const GradArgs& args) const override; \
+  HG_DECLARE_OP(op_name)
 
 // Base of every concrete op: class Softmax final : public OpOf<Softmax>.
 template <class Derived>

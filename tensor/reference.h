@@ -40,21 +40,18 @@ inline void part(const char* name) {
 }
 
 // While alive nothing is counted: work done once per row or call (see the convention in cost.h).
-class PerRow {
+class PerRow : NoCopy {
  public:
   PerRow() : paused_(tally && std::exchange(tally->paused, true)) {}
   ~PerRow() {
     if (tally) tally->paused = paused_;
   }
-  PerRow(const PerRow&) = delete;
-  PerRow& operator=(const PerRow&) = delete;
 
  private:
   bool paused_;  // before
 };
 // The result of f(), which is not counted.
-template <class F>
-auto once(F f) {
+auto once(auto f) {
   const PerRow uncounted;
   return f();
 }
@@ -182,6 +179,15 @@ void copy_element(RefTensor<T>& from, std::int64_t i, RefTensor<T>& to, std::int
     to.integer(j) = from.integer(i);
   else
     to[j] = from[i];
+}
+
+// f(row, n, at) for each row along an axis: at(j) is the place of its element j of n.
+void for_rows(const Shape& shape, int axis, auto f) {
+  const AxisView v = around(shape, normalize_axis(axis, shape, "ref"));
+  for (std::int64_t row = 0; row < v.outer * v.inner; ++row)
+    f(row, v.n, [v, first = row / v.inner * v.n * v.inner + row % v.inner](std::int64_t j) {
+      return first + j * v.inner;
+    });
 }
 
 template <class T>

@@ -14,12 +14,10 @@ inline Tensor run_one(const Op& op, std::initializer_list<Tensor> in) { return r
 
 // While alive, ops of this thread are inferred, recorded and observed but not launched, and their
 // outputs have no contents: it counts a model without computing it.
-class DryRun {
+class DryRun : NoCopy {
  public:
   DryRun();
   ~DryRun();
-  DryRun(const DryRun&) = delete;
-  DryRun& operator=(const DryRun&) = delete;
 
  private:
   bool previous_;

@@ -5,11 +5,6 @@
 
 namespace hg {
 
-void Shape::insert(int axis, std::int64_t d) {
-  push_back(d);
-  std::rotate(dims_.begin() + axis, dims_.begin() + rank_ - 1, dims_.begin() + rank_);
-}
-
 void Shape::erase(int axis) {
   std::copy(dims_.begin() + axis + 1, dims_.begin() + rank_, dims_.begin() + axis);
   --rank_;

@@ -31,7 +31,6 @@ class Shape {
     require(rank_ < kMaxRank, "shape", "more than {} axes", kMaxRank);
     dims_[rank_++] = d;
   }
-  void insert(int axis, std::int64_t d);
   void erase(int axis);
 
   std::int64_t numel() const { return product(0, rank_); }

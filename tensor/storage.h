@@ -6,16 +6,15 @@
 #include <cstdint>
 #include <memory>
 
+#include "tensor/base/no_copy.h"
 #include "tensor/device.h"
 
 namespace hg {
 
-class Storage {
+class Storage : NoCopy {
  public:
   Storage(Device device, std::size_t bytes);
   ~Storage();
-  Storage(const Storage&) = delete;
-  Storage& operator=(const Storage&) = delete;
 
   void* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }

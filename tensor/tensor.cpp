@@ -23,9 +23,8 @@ std::uint64_t next_id() {
 }
 
 // Calls f(offset) for each element's offset, in row-major order.
-template <class F>
 void for_each_offset(const Shape& shape, const Shape& strides, int axis, std::int64_t offset,
-                     F& f) {
+                     auto& f) {
   if (axis == shape.rank()) return f(offset);
   for (std::int64_t i = 0; i < shape[axis]; ++i)
     for_each_offset(shape, strides, axis + 1, offset + i * strides[axis], f);

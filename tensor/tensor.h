@@ -59,7 +59,8 @@ class Tensor {
   std::int64_t numel() const { return shape_.numel(); }
   std::size_t bytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype_); }
   bool contiguous() const;
-  TensorSpec spec() const { return {dtype_, shape_, device_}; }
+  TensorSpec spec() const { return spec(shape_); }
+  TensorSpec spec(const Shape& shape) const { return {dtype_, shape, device_}; }
 
   // First element. The handle is const where only the contents change, as with a pointer.
   template <class T>

@@ -31,8 +31,7 @@ Tensor on_host(const Tensor& t);
 void copy_into(const Tensor& to, const Tensor& from);
 
 // f(t on the host) changes t, wherever it lives.
-template <class F>
-void edit_on_host(const Tensor& t, F&& f) {
+void edit_on_host(const Tensor& t, auto&& f) {
   const Tensor here = on_host(t);
   f(here);
   if (t.device() != Device::cpu) copy_into(t, here);

@@ -170,7 +170,7 @@ std::vector<std::string> op_list_faults(const Sources& sources) {
       if (!sources.count(path + end)) faults.push_back("missing " + stem + end);
     const auto header = sources.find(path + ".h");
     const bool declared =
-        header != sources.end() && header->second.find("HG_DECLARE_OP(") != std::string::npos;
+        header != sources.end() && header->second.find("HG_DECLARE_") != std::string::npos;
     if (declared && !sources.count(path + ".cu")) faults.push_back("missing " + stem + ".cu");
     if (!declared && sources.count(path + ".cu"))
       faults.push_back("no HG_DECLARE_OP in " + stem + ".h");

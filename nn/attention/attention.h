@@ -75,11 +75,9 @@ struct CoreInput {
   Tensors parts() const;  // q, k and v
 };
 
-class Attention : public Learner {
+class Attention : public Learner, NoCopy {
  public:
   Attention(const Builder& self, const AttentionOptions& options);
-  Attention(const Attention&) = delete;
-  Attention& operator=(const Attention&) = delete;
 
   // [B, N, E] -> [B, N, E]. ids [N] or [B, N]: each token's position in the whole sequence, for
   // parameters that belong to positions; undefined: 0 .. N-1.

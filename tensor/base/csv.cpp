@@ -44,10 +44,7 @@ std::string field_text(const std::string& value) { return value; }
 std::string field_text(const std::optional<double>& value) {
   return value ? fmt::format("{}", *value) : "";
 }
-template <class Number>
-std::string field_text(const Number& value) {
-  return fmt::format("{}", value);
-}
+std::string field_text(const auto& value) { return fmt::format("{}", value); }
 
 bool may_be_missing(const CsvColumn& column) {
   return std::holds_alternative<std::optional<double>*>(column.value);

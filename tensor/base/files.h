@@ -9,16 +9,16 @@
 #include <string>
 #include <string_view>
 
+#include "tensor/base/no_copy.h"
+
 namespace hg {
 
 // A file that appears under its final name only when it is whole: it is written beside (NAME.tmp),
 // synced, then renamed. Whatever fails or is killed before leaves the old file.
-class AtomicFile {
+class AtomicFile : NoCopy {
  public:
   explicit AtomicFile(std::string path);
   ~AtomicFile();  // without commit(): removes what was written beside
-  AtomicFile(const AtomicFile&) = delete;
-  AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
@@ -35,12 +35,10 @@ class AtomicFile {
 void write_file(const std::string& path, std::string_view contents);
 
 // A regular file, open for reading.
-class InputFile {
+class InputFile : NoCopy {
  public:
   explicit InputFile(std::string path);
   ~InputFile();
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
 
   std::uint64_t size() const { return size_; }
   void read(void* to, std::size_t bytes);  // its next bytes
@@ -53,12 +51,10 @@ class InputFile {
 };
 
 // The same with its contents mapped into memory.
-class MappedFile {
+class MappedFile : NoCopy {
  public:
   explicit MappedFile(const std::string& path);
   ~MappedFile();
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
 
   std::string_view bytes() const { return {data_, size_}; }
 

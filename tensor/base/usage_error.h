@@ -26,8 +26,7 @@ void usage_require(bool ok, std::string_view who, fmt::format_string<Args...> fa
 
 // work(), where an Error means that what the user gave is at fault. `who` names it, if the message
 // does not.
-template <class Work>
-decltype(auto) blame_input(const std::string& who, Work&& work) {
+decltype(auto) blame_input(const std::string& who, auto&& work) {
   try {
     return work();
   } catch (const Error& e) {

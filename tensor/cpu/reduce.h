@@ -14,8 +14,7 @@ inline constexpr std::int64_t kMaxBlocks = 64;     // of rows; bounds the partia
 inline std::int64_t blocks_of(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
 // body(row, begin, end) for pieces of at most kElementGrain elements of rows of n.
-template <class Body>
-void for_pieces(std::int64_t rows, std::int64_t n, Body body) {
+void for_pieces(std::int64_t rows, std::int64_t n, auto body) {
   const std::int64_t pieces = blocks_of(n, kElementGrain);
   parallel_each(rows * pieces, row_grain(n), [&](std::int64_t t) {
     const std::int64_t begin = t % pieces * kElementGrain;

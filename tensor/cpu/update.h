@@ -93,8 +93,7 @@ class Blocks {
   }
   std::int64_t count() const { return ends_.empty() ? 0 : ends_.back(); }
   // body(block, parameter, begin, end)
-  template <class Body>
-  void for_each(Body body) const {
+  void for_each(auto body) const {
     parallel_each(count(), 1, [&](std::int64_t block) {
       const auto parameter = static_cast<std::size_t>(
           std::upper_bound(ends_.begin(), ends_.end(), block) - ends_.begin());

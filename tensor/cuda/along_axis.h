@@ -17,27 +17,17 @@ inline constexpr int kWarpRow = 256;
 #endif
 
 // The elements of one row and how the threads that share it work together.
-struct BlockRow {  // kRowThreads threads
+template <int kThreads>
+struct SharedRow {  // by a warp or a whole block
   std::int64_t first;
   int n;
-  __device__ int begin() const { return static_cast<int>(threadIdx.x); }
-  __device__ int step() const { return kRowThreads; }
+  __device__ int begin() const { return static_cast<int>(threadIdx.x) % kThreads; }
+  __device__ int step() const { return kThreads; }
   __device__ std::int64_t at(int j) const { return first + j; }
-  __device__ float sum(float v) const { return block_sum<kRowThreads>(v); }
-  __device__ float max(float v) const { return block_max<kRowThreads>(v); }
-  __device__ int min(int v) const { return over_block<kRowThreads>(v, Lesser{}); }
-  __device__ bool leads() const { return threadIdx.x == 0; }
-};
-struct WarpRow {
-  std::int64_t first;
-  int n;
-  __device__ int begin() const { return static_cast<int>(threadIdx.x) % kWarp; }
-  __device__ int step() const { return kWarp; }
-  __device__ std::int64_t at(int j) const { return first + j; }
-  __device__ float sum(float v) const { return over_warp(v, Plus{}); }
-  __device__ float max(float v) const { return over_warp(v, Greater{}); }
-  __device__ int min(int v) const { return over_warp(v, Lesser{}); }
-  __device__ bool leads() const { return threadIdx.x % kWarp == 0; }
+  __device__ float sum(float v) const { return over_threads<kThreads>(v, Plus{}); }
+  __device__ float max(float v) const { return over_threads<kThreads>(v, Greater{}); }
+  __device__ int min(int v) const { return over_threads<kThreads>(v, Lesser{}); }
+  __device__ bool leads() const { return begin() == 0; }
 };
 struct ThreadRow {  // one thread
   std::int64_t first, inner;
@@ -51,39 +41,39 @@ struct ThreadRow {  // one thread
   __device__ bool leads() const { return true; }
 };
 
-template <class Row>
-__device__ float row_max(const Row& row, const float* x) {
+__device__ float row_max(const auto& row, const float* x) {
   float m = Greater::kNone;
   for (int j = row.begin(); j < row.n; j += row.step()) m = Greater{}(m, x[row.at(j)]);
   return row.max(m);
 }
 // The first place that is m, the largest, or NaN; n of an empty row.
-template <class Row>
-__device__ int first_of(const Row& row, const float* x, float m) {
+__device__ int first_of(const auto& row, const float* x, float m) {
   int mine = row.n;
   for (int j = row.begin(); j < row.n && mine == row.n; j += row.step())
     if (!(x[row.at(j)] < m)) mine = j;
   return row.min(mine);
 }
-// sum of exp(x - shift)
-template <class Row>
-__device__ float row_exp_sum(const Row& row, const float* x, float shift) {
+__device__ float row_sum(const auto& row, auto f) {  // of f(j)
   float sum = 0;
-  for (int j = row.begin(); j < row.n; j += row.step()) sum += expf(x[row.at(j)] - shift);
+  for (int j = row.begin(); j < row.n; j += row.step()) sum += f(j);
   return row.sum(sum);
+}
+// sum of exp(x - shift)
+__device__ float row_exp_sum(const auto& row, const float* x, float shift) {
+  return row_sum(row, [&](int j) { return expf(x[row.at(j)] - shift); });
 }
 
 template <class Body>
 __global__ void __launch_bounds__(kRowThreads) each_block_a_row(int n, Body body) {
   const std::int64_t row = blockIdx.x;
-  body(BlockRow{row * n, n}, row);
+  body(SharedRow<kRowThreads>{row * n, n}, row);
 }
 
 template <class Body>
 __global__ void __launch_bounds__(kRowThreads)
     each_warp_a_row(std::int64_t rows, int n, Body body) {
   const std::int64_t row = std::int64_t{blockIdx.x} * kRowWarps + threadIdx.x / kWarp;
-  if (row < rows) body(WarpRow{row * n, n}, row);
+  if (row < rows) body(SharedRow<kWarp>{row * n, n}, row);
 }
 
 template <class Body>

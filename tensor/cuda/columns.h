@@ -39,8 +39,7 @@ void column_sums(const Terms& terms, std::int64_t matrices, std::int64_t rows, s
   launch(sum_columns<Terms>, dim3(blocks_for(width, kColumns), static_cast<unsigned>(matrices)),
          dim3(kColumns, kColumnRows), 0, stream, terms, rows, width);
 }
-template <class Terms>
-void column_sums(const Terms& terms, std::int64_t rows, std::int64_t width, CudaStream& stream) {
+void column_sums(const auto& terms, std::int64_t rows, std::int64_t width, CudaStream& stream) {
   column_sums(terms, 1, rows, width, stream);
 }
 

@@ -9,14 +9,9 @@ namespace hg::cuda {
 struct RowDots {
   const float *x, *z;
   float* y;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
-    float sum = 0;
-    for (int j = row.begin(); j < row.n; j += row.step()) {
-      const std::int64_t at = row.at(j);
-      sum += z ? x[at] * z[at] : x[at];
-    }
-    sum = row.sum(sum);
+  __device__ void operator()(const auto& row, std::int64_t index) const {
+    const float sum =
+        row_sum(row, [&](int j) { return z ? x[row.at(j)] * z[row.at(j)] : x[row.at(j)]; });
     if (row.leads()) y[index] = sum;
   }
 };

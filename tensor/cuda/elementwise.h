@@ -23,24 +23,20 @@ __device__ float apply(const F& f, std::int64_t i, Values... values) {
     return f(values...);
 }
 
-template <class F>
-__device__ float apply_at(const F& f, const InputPointers<1>& in, std::int64_t i) {
+__device__ float apply_at(const auto& f, const InputPointers<1>& in, std::int64_t i) {
   return apply(f, i, in.p[0][i]);
 }
-template <class F>
-__device__ float apply_at(const F& f, const InputPointers<2>& in, std::int64_t i) {
+__device__ float apply_at(const auto& f, const InputPointers<2>& in, std::int64_t i) {
   return apply(f, i, in.p[0][i], in.p[1][i]);
 }
 
-template <class F>
-__device__ float4 apply_four(const F& f, const InputPointers<1>& in, std::int64_t i) {
+__device__ float4 apply_four(const auto& f, const InputPointers<1>& in, std::int64_t i) {
   const float4 a = reinterpret_cast<const float4*>(in.p[0])[i];
   i *= 4;
   return make_float4(apply(f, i, a.x), apply(f, i + 1, a.y), apply(f, i + 2, a.z),
                      apply(f, i + 3, a.w));
 }
-template <class F>
-__device__ float4 apply_four(const F& f, const InputPointers<2>& in, std::int64_t i) {
+__device__ float4 apply_four(const auto& f, const InputPointers<2>& in, std::int64_t i) {
   const float4 a = reinterpret_cast<const float4*>(in.p[0])[i];
   const float4 b = reinterpret_cast<const float4*>(in.p[1])[i];
   i *= 4;

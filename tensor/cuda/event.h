@@ -1,18 +1,17 @@
 // A mark in the order of a stream's work: whether the device has come as far, and when.
 #pragma once
 
+#include "tensor/base/no_copy.h"
 #include "tensor/cuda/check.h"
 
 namespace hg::cuda {
 
-class Event {
+class Event : NoCopy {
  public:
   explicit Event(unsigned flags = cudaEventDisableTiming) {
     check(cudaEventCreateWithFlags(&handle_, flags), "cudaEventCreate");
   }
   ~Event() { static_cast<void>(cudaEventDestroy(handle_)); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
 
   void record(cudaStream_t stream) { check(cudaEventRecord(handle_, stream), "cudaEventRecord"); }
   // Work queued on the stream from now on waits for it.

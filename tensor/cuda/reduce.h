@@ -36,9 +36,17 @@ __device__ T over_warp(T v, Combine combine) {
   return v;
 }
 
-// The result in every thread.
+// x . y, in every lane.
+__device__ inline float warp_dot(const float* x, const float* y, int n) {
+  float sum = 0;
+  for (int i = static_cast<int>(threadIdx.x) % kWarp; i < n; i += kWarp) sum += x[i] * y[i];
+  return over_warp(sum, Plus{});
+}
+
+// Over a warp or a block of so many threads; the result in every one.
 template <int kThreads, class T, class Combine>
-__device__ T over_block(T v, Combine combine) {
+__device__ T over_threads(T v, Combine combine) {
+  if constexpr (kThreads == kWarp) return over_warp(v, combine);
   constexpr int kWarps = kThreads / kWarp;
   HG_SHARED(T, partial, [kWarps]);
   v = over_warp(v, combine);
@@ -48,15 +56,6 @@ __device__ T over_block(T v, Combine combine) {
   v = partial[0];
   for (int w = 1; w < kWarps; ++w) v = combine(v, partial[w]);
   return v;
-}
-
-template <int kThreads>
-__device__ float block_sum(float v) {
-  return over_block<kThreads>(v, Plus{});
-}
-template <int kThreads>
-__device__ float block_max(float v) {
-  return over_block<kThreads>(v, Greater{});
 }
 
 }  // namespace hg::cuda

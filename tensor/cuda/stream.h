@@ -4,14 +4,14 @@
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
+#include "tensor/base/no_copy.h"
+
 namespace hg {
 
-class CudaStream {
+class CudaStream : NoCopy {
  public:
   CudaStream();
   ~CudaStream();
-  CudaStream(const CudaStream&) = delete;
-  CudaStream& operator=(const CudaStream&) = delete;
 
   cudaStream_t handle() const { return handle_; }
   cublasHandle_t blas();  // made at first use; its work goes to this stream

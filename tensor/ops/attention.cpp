@@ -4,12 +4,10 @@
 #include <limits>
 
 #include "tensor/cpu/elementwise.h"
-#include "tensor/cpu/gemm.h"
 #include "tensor/cpu/scratch.h"
-#include "tensor/run.h"
+#include "tensor/ops/attention/token_heads.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 struct Sizes {
@@ -26,34 +24,18 @@ Sizes sizes_of(In qkv, std::int64_t heads) {
   return {q[0], q[1], q[2], qkv[1].shape()[2], q[3]};
 }
 
-// Where the heads of one operand lie: rows of d elements, `row` apart.
+// The output, or its gradient; part `which` of `parts` that lie side by side; [B, H, N, D] where
+// heads are apart.
 template <class T>
-struct Heads {
-  T* data;
-  std::int64_t batch, head, row;
-  T* at(std::int64_t b, std::int64_t h) const { return data + b * batch + h * head; }
-};
+TokenHeads<T> result(const Tensor& x, std::int64_t heads, int which = 0, int parts = 1) {
+  if (heads > 0) return token_heads<T>(x, heads, which, parts);
+  return {x.data<T>(), x.shape().product(1, 4), x.shape().product(2, 4), x.dim(3)};
+}
 
 // Operand `which` (q, k, v) of tensors laid out like the forward's inputs.
 template <class T>
-Heads<T> operand(In qkv, std::int64_t heads, const Sizes& s, int which) {
-  const std::int64_t width = s.heads * s.d;
-  if (heads > 0) return {qkv[0].data<T>() + which * width, 3 * width * s.n, s.d, 3 * width};
-  const std::int64_t length = which == 0 ? s.n : s.m;
-  return {qkv[which].data<T>(), width * length, length * s.d, s.d};
-}
-
-// The output, or its gradient.
-template <class T>
-Heads<T> result(const Tensor& o, std::int64_t heads, const Sizes& s) {
-  const std::int64_t width = s.heads * s.d;
-  if (heads > 0) return {o.data<T>(), width * s.n, s.d, width};
-  return {o.data<T>(), width * s.n, s.n * s.d, s.d};
-}
-
-template <class T>
-cpu::Matrix<T> rows_of(const T* data, std::int64_t row) {
-  return {data, row, 1};
+TokenHeads<T> operand(In qkv, std::int64_t heads, int which) {
+  return result<T>(qkv[heads > 0 ? 0 : which], heads, which, 3);
 }
 
 // Score rows held at a time: a block that stays in a core's L2 cache.
@@ -84,15 +66,15 @@ T exponentiate(const Sizes& s, T* row, T& lse) {
 template <class T>
 struct Forward {
   Sizes s;
-  Heads<T> q, k, v, o;
+  TokenHeads<T> q, k, v, o;
   T* lse;
 
   // Rows [begin, end) of one (image, head); the division by the sum is left to the output rows.
   void operator()(std::int64_t b, std::int64_t h, std::int64_t begin, std::int64_t end) const {
     const cpu::Scratch<T> keys(cpu::packed_size<T>(s.m, s.d)),
         values(cpu::packed_size<T>(s.d, s.m));
-    cpu::pack_b<T>(s.m, s.d, rows_of<T>(k.at(b, h), k.row).transposed(), keys);
-    cpu::pack_b<T>(s.d, s.m, rows_of<T>(v.at(b, h), v.row), values);
+    cpu::pack_b<T>(s.m, s.d, k.matrix(b, h).transposed(), keys);
+    cpu::pack_b<T>(s.d, s.m, v.matrix(b, h), values);
     const std::int64_t step = block_rows(s);
     const cpu::Scratch<T> scores(step * padded_keys<T>(s));
     for (std::int64_t i = begin; i < end; i += step)
@@ -105,9 +87,9 @@ struct Forward {
     T* const row_lse = lse + (b * s.heads + h) * s.n + i;
     const std::int64_t ld = padded_keys<T>(s);
     T sums[384];
-    cpu::gemm_packed<T>(rows, ld, s.d, rows_of<T>(q.at(b, h) + i * q.row, q.row), keys, scores, ld);
+    cpu::gemm_packed<T>(rows, ld, s.d, q.matrix(b, h, i), keys, scores, ld);
     for (std::int64_t r = 0; r < rows; ++r) sums[r] = exponentiate(s, scores + r * ld, row_lse[r]);
-    cpu::gemm_packed<T>(rows, s.d, s.m, rows_of<T>(scores, ld), values, out, o.row);
+    cpu::gemm_packed<T>(rows, s.d, s.m, {scores, ld, 1}, values, out, o.row);
     for (std::int64_t r = 0; r < rows; ++r)
       cpu::scale_row<T>(s.d, T{1} / sums[r], out + r * o.row, out + r * o.row);
   }
@@ -116,23 +98,23 @@ struct Forward {
 template <class T>
 struct Backward {
   Sizes s;
-  Heads<T> q, k, v, o, grad_o, dq, dk, dv;
+  TokenHeads<T> q, k, v, o, grad_o, dq, dk, dv;
   const T* lse;
 
   // One (image, head): block by block of rows, adding up dk and dv.
   void operator()(std::int64_t b, std::int64_t h) const {
     const cpu::Scratch<T> keys_t(cpu::packed_size<T>(s.m, s.d)),
         keys(cpu::packed_size<T>(s.d, s.m)), values_t(cpu::packed_size<T>(s.m, s.d));
-    cpu::pack_b<T>(s.m, s.d, rows_of<T>(k.at(b, h), k.row).transposed(), keys_t);
-    cpu::pack_b<T>(s.d, s.m, rows_of<T>(k.at(b, h), k.row), keys);
-    cpu::pack_b<T>(s.m, s.d, rows_of<T>(v.at(b, h), v.row).transposed(), values_t);
+    cpu::pack_b<T>(s.m, s.d, k.matrix(b, h).transposed(), keys_t);
+    cpu::pack_b<T>(s.d, s.m, k.matrix(b, h), keys);
+    cpu::pack_b<T>(s.m, s.d, v.matrix(b, h).transposed(), values_t);
     const std::int64_t step = block_rows(s);
     const std::int64_t ld = padded_keys<T>(s);
     const cpu::Scratch<T> p(step * ld), ds(step * ld), packed(cpu::gemm_scratch<T>(s.d, step));
     for (std::int64_t i = 0; i < s.n; i += step) {
       const std::int64_t rows = std::min(step, s.n - i);
-      const auto q_block = rows_of<T>(q.at(b, h) + i * q.row, q.row);
-      const auto do_block = rows_of<T>(grad_o.at(b, h) + i * grad_o.row, grad_o.row);
+      const auto q_block = q.matrix(b, h, i);
+      const auto do_block = grad_o.matrix(b, h, i);
       const cpu::Epilogue<T> add{.accumulate = i > 0};
       cpu::gemm_packed<T>(rows, ld, s.d, q_block, keys_t, p, ld);
       cpu::gemm_packed<T>(rows, ld, s.d, do_block, values_t, ds, ld);
@@ -140,8 +122,7 @@ struct Backward {
       const cpu::Matrix<T> p_t{p, 1, ld}, ds_t{ds, 1, ld};
       cpu::gemm_serial<T>(s.m, s.d, rows, p_t, do_block, dv.at(b, h), dv.row, packed, add);
       cpu::gemm_serial<T>(s.m, s.d, rows, ds_t, q_block, dk.at(b, h), dk.row, packed, add);
-      cpu::gemm_packed<T>(rows, s.d, s.m, rows_of<T>(ds, ld), keys, dq.at(b, h) + i * dq.row,
-                          dq.row);
+      cpu::gemm_packed<T>(rows, s.d, s.m, {ds, ld, 1}, keys, dq.at(b, h) + i * dq.row, dq.row);
     }
   }
 
@@ -187,10 +168,7 @@ Shape output_shape(In in, std::int64_t heads) {
 TensorSpecs Attention::infer(In in) const {
   check_operands(*this, in, heads);
   const Sizes s = sizes_of(in, heads);
-  TensorSpec out = in[0].spec(), lse = in[0].spec();
-  out.shape = output_shape(in, heads);
-  lse.shape = {s.batch, s.heads, s.n};
-  return {out, lse};
+  return {in[0].spec(output_shape(in, heads)), in[0].spec({s.batch, s.heads, s.n})};
 }
 
 // scale 1, softmax 5 per score
@@ -208,12 +186,9 @@ void Attention::cpu(In in, Out out) const {
   constexpr std::int64_t kRows = 1536;  // of one head per task: a few blocks share the packed keys
   const std::int64_t pieces = (s.n + kRows - 1) / kRows;
   dispatch_float(out[0].dtype(), name(), [&]<class T>() {
-    const Forward<T> forward{s,
-                             operand<T>(in, heads, s, 0),
-                             operand<T>(in, heads, s, 1),
-                             operand<T>(in, heads, s, 2),
-                             result<T>(out[0], heads, s),
-                             out[1].data<T>()};
+    const auto input = [&](int which) { return operand<T>(in, heads, which); };
+    const Forward<T> forward{
+        s, input(0), input(1), input(2), result<T>(out[0], heads), out[1].data<T>()};
     cpu::parallel_each(s.batch * s.heads * pieces, 1, [&](std::int64_t task) {
       const std::int64_t head = task / pieces, first = task % pieces * kRows;
       forward(head / s.heads, head % s.heads, first, std::min(first + kRows, s.n));
@@ -222,9 +197,8 @@ void Attention::cpu(In in, Out out) const {
 }
 
 Tensors Attention::grad(const GradArgs& args) const {
-  Tensors inputs{args.grad_out[0], args.out[0], args.out[1]};
-  inputs.insert(inputs.end(), args.in.begin(), args.in.end());
-  return run(AttentionBackward(heads), inputs);
+  return run(AttentionBackward(heads),
+             joined({args.grad_out[0], args.out[0], args.out[1]}, args.in));
 }
 
 Samples Attention::samples() {
@@ -269,14 +243,14 @@ void AttentionBackward::cpu(In in, Out out) const {
   const In operands = in.subspan(3);
   const Sizes s = sizes_of(operands, heads);
   dispatch_float(in[0].dtype(), name(), [&]<class T>() {
-    const auto input = [&](int which) { return operand<T>(operands, heads, s, which); };
-    const auto output = [&](int which) { return operand<T>(out, heads, s, which); };
+    const auto input = [&](int which) { return operand<T>(operands, heads, which); };
+    const auto output = [&](int which) { return operand<T>(out, heads, which); };
     const Backward<T> backward{s,
                                input(0),
                                input(1),
                                input(2),
-                               result<T>(in[1], heads, s),
-                               result<T>(in[0], heads, s),
+                               result<T>(in[1], heads),
+                               result<T>(in[0], heads),
                                output(0),
                                output(1),
                                output(2),
@@ -299,15 +273,4 @@ Samples AttentionBackward::samples() {
           sample(AttentionBackward(0), apart({1, 1, 197, 16}, {1, 1, 197, 16}, {1, 1, 197}))};
 }
 
-}  // namespace ops
-
-Tensor attention(const Tensor& qkv, std::int64_t heads) {
-  require(heads > 0, "attention", "{} heads", heads);
-  return run_one(ops::Attention(heads), {qkv});
-}
-
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v) {
-  return run_one(ops::Attention(0), {q, k, v});
-}
-
-}  // namespace hg
+}  // namespace hg::ops

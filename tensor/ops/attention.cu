@@ -47,13 +47,13 @@ __global__ void __launch_bounds__(kTileThreads, cuda::kBlocksPerUnit)
   const int index = static_cast<int>(blockIdx.x) / tiles;  // of (image, head)
   const int first = static_cast<int>(blockIdx.x) % tiles * kForwardRows;
   const int lane = threadIdx.x % cuda::kWarp, own = threadIdx.x / cuda::kWarp * kOwn;
-  load_rows(q.of(index, s.heads), q.token, first, kForwardRows, s.n, s.d, queries);
+  load_rows(q.of(index, s.heads), q.row, first, kForwardRows, s.n, s.d, queries);
   RowState rows[kOwn];
   float sums[kOwn][kChannels] = {};
   for (int tile = 0; tile < s.m; tile += kTile) {
     __syncthreads();  // the last tile's readers are done
-    load_rows(k.of(index, s.heads), k.token, tile, kTile, s.m, s.d, keys);
-    load_rows(v.of(index, s.heads), v.token, tile, kTile, s.m, s.d, values);
+    load_rows(k.of(index, s.heads), k.row, tile, kTile, s.m, s.d, keys);
+    load_rows(v.of(index, s.heads), v.row, tile, kTile, s.m, s.d, values);
     __syncthreads();
     float scores[kOwn], keep[kOwn];
     cuda::dots(queries + own * padded(s.d), keys + lane * padded(s.d), s.d, scores);
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kTileThreads, cuda::kBlocksPerUnit)
   for (int r = 0; r < kOwn; ++r) {
     const int row = first + own + r;
     if (row >= s.n) continue;
-    float* const to = o.of(index, s.heads) + row * o.token;
+    float* const to = o.of(index, s.heads) + row * o.row;
 #pragma unroll
     for (int part = 0; part < kChannels; ++part) {
       const int c = part * cuda::kWarp + lane;
@@ -86,13 +86,11 @@ __global__ void __launch_bounds__(kTileThreads)
     row_deltas(HeadRows grad, HeadRows o, float* delta, std::int64_t rows, Sizes s) {
   const std::int64_t at = std::int64_t{blockIdx.x} * kTileWarps + threadIdx.x / cuda::kWarp;
   if (at >= rows) return;
-  const int index = static_cast<int>(at / s.n), lane = threadIdx.x % cuda::kWarp;
-  const float* const g = grad.of(index, s.heads) + at % s.n * grad.token;
-  const float* const y = o.of(index, s.heads) + at % s.n * o.token;
-  float sum = 0;
-  for (int c = lane; c < s.d; c += cuda::kWarp) sum += g[c] * y[c];
-  sum = cuda::over_warp(sum, cuda::Plus{});
-  if (lane == 0) delta[at] = sum;
+  const int index = static_cast<int>(at / s.n);
+  const float* const g = grad.of(index, s.heads) + at % s.n * grad.row;
+  const float* const y = o.of(index, s.heads) + at % s.n * o.row;
+  const float sum = cuda::warp_dot(g, y, s.d);
+  if (threadIdx.x % cuda::kWarp == 0) delta[at] = sum;
 }
 
 // One side of the backward pass: a block owns rows of (x, gx) and meets tiles of (y, gy). The score
@@ -118,13 +116,13 @@ __global__ void __launch_bounds__(kTileThreads, cuda::kBlocksPerUnit)
   const int first = static_cast<int>(blockIdx.x) % tiles * kBackwardRows;
   const int lane = threadIdx.x % cuda::kWarp, own = threadIdx.x / cuda::kWarp * kOwn;
   const std::int64_t queries = static_cast<std::int64_t>(index) * s.n;
-  load_rows(side.x.of(index, s.heads), side.x.token, first, kBackwardRows, side.own, s.d, x);
-  load_rows(side.gx.of(index, s.heads), side.gx.token, first, kBackwardRows, side.own, s.d, gx);
+  load_rows(side.x.of(index, s.heads), side.x.row, first, kBackwardRows, side.own, s.d, x);
+  load_rows(side.gx.of(index, s.heads), side.gx.row, first, kBackwardRows, side.own, s.d, gx);
   float dx[kOwn][kChannels] = {}, dgx[kOwn][kChannels] = {};
   for (int tile = 0; tile < side.other; tile += kTile) {
     __syncthreads();
-    load_rows(side.y.of(index, s.heads), side.y.token, tile, kTile, side.other, s.d, y);
-    load_rows(side.gy.of(index, s.heads), side.gy.token, tile, kTile, side.other, s.d, gy);
+    load_rows(side.y.of(index, s.heads), side.y.row, tile, kTile, side.other, s.d, y);
+    load_rows(side.gy.of(index, s.heads), side.gy.row, tile, kTile, side.other, s.d, gy);
     __syncthreads();
     float scores[kOwn], grads[kOwn];
     cuda::dots(x + own * pitch, y + lane * pitch, s.d, scores);
@@ -151,25 +149,20 @@ __global__ void __launch_bounds__(kTileThreads, cuda::kBlocksPerUnit)
     for (int part = 0; part < kChannels; ++part) {
       const int c = part * cuda::kWarp + lane;
       if (c >= s.d) continue;
-      side.dx.of(index, s.heads)[row * side.dx.token + c] = dx[r][part];
-      if (kKeys) side.dgx.of(index, s.heads)[row * side.dgx.token + c] = dgx[r][part];
+      side.dx.of(index, s.heads)[row * side.dx.row + c] = dx[r][part];
+      if (kKeys) side.dgx.of(index, s.heads)[row * side.dgx.row + c] = dgx[r][part];
     }
   }
 }
 
-// q, k or v in `tensor`: one of three parts of a packed [B, N, 3 H D], or [B, H, N, D] of its own.
-HeadRows operand_of(const Tensor& tensor, int which, bool packed, const Sizes& s) {
-  float* const data = tensor.data<float>();
-  const std::int64_t width = static_cast<std::int64_t>(s.heads) * s.d;
-  if (packed) return {data + which * width, tensor.dim(1) * 3 * width, s.d, 3 * width};
-  return {data, tensor.dim(2) * width, tensor.dim(2) * s.d, s.d};
+// Part `which` of [B, N, parts H D], or with heads = 0 all of [B, H, N, D].
+HeadRows output_of(const Tensor& x, std::int64_t heads, int which = 0, int parts = 1) {
+  if (heads > 0) return token_heads<float>(x, heads, which, parts);
+  return {x.data<float>(), x.shape().product(1, 4), x.shape().product(2, 4), x.dim(3)};
 }
 
-// [B, N, H D] or [B, H, N, D]
-HeadRows output_of(const Tensor& tensor, bool packed, const Sizes& s) {
-  const std::int64_t width = static_cast<std::int64_t>(s.heads) * s.d;
-  if (packed) return {tensor.data<float>(), tensor.dim(1) * width, s.d, width};
-  return {tensor.data<float>(), tensor.dim(2) * width, tensor.dim(2) * s.d, s.d};
+HeadRows operand_at(In operands, std::int64_t heads, int which) {
+  return output_of(operands[heads > 0 ? 0 : which], heads, which, 3);
 }
 
 Sizes sizes_of(In operands, std::int64_t heads) {
@@ -177,38 +170,30 @@ Sizes sizes_of(In operands, std::int64_t heads) {
   const bool packed = heads > 0;
   const std::int64_t d = packed ? q.dim(2) / (3 * heads) : q.dim(3);
   const std::int64_t n = packed ? q.dim(1) : q.dim(2), m = packed ? n : operands[1].dim(2);
-  require(d <= cuda::kMostChannels, "attention", "{} channels a head, at most {} on CUDA", d,
-          cuda::kMostChannels);
-  require(n < (1 << 30) && m < (1 << 30), "attention", "{} tokens are too many", std::max(n, m));
+  cuda::check_sizes("attention", n, m, d);
   return {static_cast<int>(packed ? heads : q.dim(1)), static_cast<int>(n), static_cast<int>(m),
           static_cast<int>(d), static_cast<float>(1 / std::sqrt(static_cast<double>(d)))};
-}
-
-HeadRows operand_at(In operands, int which, bool packed, const Sizes& s) {
-  return operand_of(operands[packed ? 0 : static_cast<std::size_t>(which)], which, packed, s);
 }
 
 }  // namespace
 
 void Attention::cuda(In in, Out out, CudaStream& stream) const {
   const Sizes s = sizes_of(in, heads);
-  const bool packed = heads > 0;
   cuda::dispatch_channels(s.d, [&]<int kChannels>() {
     launch(forward<kChannels>, cuda::head_blocks(in[0].dim(0) * s.heads, s.n, kForwardRows),
            kTileThreads, cuda::padded_bytes(kForwardRows + 2 * kTile, s.d), stream,
-           operand_at(in, 0, packed, s), operand_at(in, 1, packed, s), operand_at(in, 2, packed, s),
-           output_of(out[0], packed, s), out[1].data<float>(), s);
+           operand_at(in, heads, 0), operand_at(in, heads, 1), operand_at(in, heads, 2),
+           output_of(out[0], heads), out[1].data<float>(), s);
   });
 }
 
 void AttentionBackward::cuda(In in, Out out, CudaStream& stream) const {
   const In operands = in.subspan(3);
   const Sizes s = sizes_of(operands, heads);
-  const bool packed = heads > 0;
   const std::int64_t images = operands[0].dim(0);
-  const auto x = [&](int which) { return operand_at(operands, which, packed, s); };
-  const auto dx = [&](int which) { return operand_at(out, which, packed, s); };
-  const HeadRows grad = output_of(in[0], packed, s), o = output_of(in[1], packed, s);
+  const auto x = [&](int which) { return operand_at(operands, heads, which); };
+  const auto dx = [&](int which) { return operand_at(out, heads, which); };
+  const HeadRows grad = output_of(in[0], heads), o = output_of(in[1], heads);
   const float* const lse = in[2].data<float>();
   const Tensor deltas = Tensor::empty(in[2].shape(), DType::f32, Device::cuda);
   float* const delta = deltas.data<float>();

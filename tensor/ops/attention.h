@@ -4,7 +4,7 @@
 //     or: q [B, H, N, D], k and v [B, H, M, D]  -> o [B, H, N, D].
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -13,8 +13,7 @@ namespace ops {
 class Attention final : public OpOf<Attention> {
  public:
   explicit Attention(std::int64_t heads) : heads(heads) {}  // 0: q, k and v come apart
-  HG_DECLARE_OP("attention");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("attention");
   Indices auxiliary_outputs() const override { return {1}; }
 
   const std::int64_t heads;
@@ -31,7 +30,12 @@ class AttentionBackward final : public GradientOp<AttentionBackward> {
 
 }  // namespace ops
 
-Tensor attention(const Tensor& qkv, std::int64_t heads);
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v);
+inline Tensor attention(const Tensor& qkv, std::int64_t heads) {
+  require(heads > 0, "attention", "{} heads", heads);
+  return run_one(ops::Attention(heads), {qkv});
+}
+inline Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v) {
+  return run_one(ops::Attention(0), {q, k, v});
+}
 
 }  // namespace hg

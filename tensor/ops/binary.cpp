@@ -2,10 +2,8 @@
 
 #include "tensor/cpu/elementwise.h"
 #include "tensor/ops/unary.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 
 TensorSpecs Binary::infer(In in) const {
   expect_floats(*this, in, 2);
@@ -66,12 +64,4 @@ Samples Binary::samples() {
   return all;
 }
 
-}  // namespace ops
-
-using Kind = ops::Binary::Kind;
-Tensor add(const Tensor& a, const Tensor& b) { return run_one(ops::Binary(Kind::add), {a, b}); }
-Tensor sub(const Tensor& a, const Tensor& b) { return run_one(ops::Binary(Kind::sub), {a, b}); }
-Tensor mul(const Tensor& a, const Tensor& b) { return run_one(ops::Binary(Kind::mul), {a, b}); }
-Tensor div(const Tensor& a, const Tensor& b) { return run_one(ops::Binary(Kind::div), {a, b}); }
-
-}  // namespace hg
+}  // namespace hg::ops

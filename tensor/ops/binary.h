@@ -1,7 +1,7 @@
 // Elementwise a + b, a - b, a * b, a / b on equal shapes.
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -11,8 +11,7 @@ class Binary final : public OpOf<Binary> {
   enum class Kind { add, sub, mul, div };
   static constexpr std::string_view kNames[] = {"add", "sub", "mul", "div"};
   explicit Binary(Kind kind) : kind(kind) {}
-  HG_DECLARE_OP(kNames[static_cast<int>(kind)]);
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP(kNames[static_cast<int>(kind)]);
   Saved saved() const override;
 
   const Kind kind;
@@ -20,9 +19,17 @@ class Binary final : public OpOf<Binary> {
 
 }  // namespace ops
 
-Tensor add(const Tensor& a, const Tensor& b);
-Tensor sub(const Tensor& a, const Tensor& b);
-Tensor mul(const Tensor& a, const Tensor& b);
-Tensor div(const Tensor& a, const Tensor& b);
+inline Tensor add(const Tensor& a, const Tensor& b) {
+  return run_one(ops::Binary(ops::Binary::Kind::add), {a, b});
+}
+inline Tensor sub(const Tensor& a, const Tensor& b) {
+  return run_one(ops::Binary(ops::Binary::Kind::sub), {a, b});
+}
+inline Tensor mul(const Tensor& a, const Tensor& b) {
+  return run_one(ops::Binary(ops::Binary::Kind::mul), {a, b});
+}
+inline Tensor div(const Tensor& a, const Tensor& b) {
+  return run_one(ops::Binary(ops::Binary::Kind::div), {a, b});
+}
 
 }  // namespace hg

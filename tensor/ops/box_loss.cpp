@@ -2,20 +2,18 @@
 
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/box_overlap.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 constexpr std::int64_t kGrain = 256;  // boxes that are worth a thread
 
 // prediction, target and has_box stand at `first` and after it.
 void check(const Op& op, In in, int first, const BoxLossOptions& options) {
+  expect_rank(op, in, first, 2);
   const std::int64_t boxes = in[first].dim(0);
   expect_shape(op, in, first, {boxes, 4});
   expect_shape(op, in, first + 1, {boxes, 4});
-  expect_dtype(op, in, first + 2, DType::i64);
   expect_shape(op, in, first + 2, {boxes});
   require(options.denominator >= 0, op.name(), "negative denominator {}", options.denominator);
 }
@@ -36,12 +34,9 @@ double weight_of(const Op& op, const BoxLossOptions& options, const Tensor& has_
 }  // namespace
 
 TensorSpecs BoxLoss::infer(In in) const {
-  expect_inputs(*this, in, 3);
-  expect_float(*this, in.first(2));
-  expect_rank(*this, in, 0, 2);
+  expect_floats(*this, in, 3, {2});
   check(*this, in, 0, options);
-  const TensorSpec p = in[0].spec();
-  return {{p.dtype, {1}, p.device}, {p.dtype, {p.shape[0]}, p.device}};
+  return {in[0].spec({1}), in[0].spec({in[0].dim(0)})};
 }
 
 // Distance 12 (subtract, abs, add); corners 12; overlap and hull 7 an axis; areas 6; two inverses
@@ -96,10 +91,8 @@ Samples BoxLoss::samples() {
 }
 
 TensorSpecs BoxLossBackward::infer(In in) const {
-  expect_inputs(*this, in, 4);
-  expect_float(*this, in.first(3));
+  expect_floats(*this, in, 4, {3});
   expect_shape(*this, in, 0, {1});
-  expect_rank(*this, in, 1, 2);
   check(*this, in, 1, options);
   return {in[1].spec()};
 }
@@ -133,12 +126,4 @@ Samples BoxLossBackward::samples() {
   return all;
 }
 
-}  // namespace ops
-
-BoxLosses box_loss(const Tensor& prediction, const Tensor& target, const Tensor& has_box,
-                   std::int64_t denominator) {
-  const Tensors out = run(ops::BoxLoss({denominator}), {prediction, target, has_box});
-  return {out[0], out[1]};
-}
-
-}  // namespace hg
+}  // namespace hg::ops

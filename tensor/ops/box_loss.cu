@@ -11,15 +11,12 @@ namespace {
 struct Weight {
   const std::int64_t* has;
   float denominator;  // 0: the rows with a box
-  template <class Row>
-  __device__ float operator()(const Row& row) const {
-    float boxes = 0;
-    for (int r = row.begin(); r < row.n; r += row.step())
-      boxes += has[r] == 0 || has[r] == 1 ? static_cast<float>(has[r]) : NAN;
-    boxes = row.sum(boxes);
+  __device__ float operator()(const auto& row) const {
+    const float boxes = cuda::row_sum(
+        row, [&](int r) { return has[r] == 0 || has[r] == 1 ? static_cast<float>(has[r]) : NAN; });
     if (boxes != boxes) return NAN;
-    if (denominator > 0) boxes = denominator;
-    return boxes > 0 ? 1.0f / boxes : 0.0f;
+    const float divisor = denominator > 0 ? denominator : boxes;
+    return divisor > 0 ? 1.0f / divisor : 0.0f;
   }
 };
 
@@ -27,15 +24,12 @@ struct Forward {
   const float *p, *t;
   Weight weight;
   float *loss, *iou;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t) const {
-    float sum = 0;
-    for (int r = row.begin(); r < row.n; r += row.step()) {
+  __device__ void operator()(const auto& row, std::int64_t) const {
+    const float sum = cuda::row_sum(row, [&](int r) {
       const boxes::Pair<float> pair(p + 4 * r, t + 4 * r);
-      if (weight.has[r]) sum += boxes::row_loss(p + 4 * r, t + 4 * r, pair);
       iou[r] = pair.iou();
-    }
-    sum = row.sum(sum);
+      return weight.has[r] ? boxes::row_loss(p + 4 * r, t + 4 * r, pair) : 0.0f;
+    });
     const float factor = weight(row);
     if (row.leads()) *loss = sum * factor;
   }
@@ -45,8 +39,7 @@ struct Backward {
   const float *dy, *p, *t;
   Weight weight;
   float* dp;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t) const {
+  __device__ void operator()(const auto& row, std::int64_t) const {
     const float scale = *dy * weight(row);
     for (int r = row.begin(); r < row.n; r += row.step())
       boxes::row_gradient(p + 4 * r, t + 4 * r, weight.has[r] ? scale : 0.0f, dp + 4 * r);

@@ -4,7 +4,7 @@
 // where U < 1e-9, (C-U)/C is 0 where C < 1e-9.
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -21,8 +21,7 @@ struct BoxLossOptions {
 class BoxLoss final : public OpOf<BoxLoss> {
  public:
   explicit BoxLoss(const BoxLossOptions& options) : options(options) {}
-  HG_DECLARE_OP("box_loss");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("box_loss");
   Saved saved() const override { return {.in = {0, 1, 2}, .out = {}}; }
   Indices auxiliary_outputs() const override { return {1}; }
 
@@ -44,7 +43,10 @@ struct BoxLosses {
   Tensor loss;  // [1]
   Tensor iou;   // [B], no gradient flows into it
 };
-BoxLosses box_loss(const Tensor& prediction, const Tensor& target, const Tensor& has_box,
-                   std::int64_t denominator = 0);
+inline BoxLosses box_loss(const Tensor& prediction, const Tensor& target, const Tensor& has_box,
+                          std::int64_t denominator = 0) {
+  const Tensors out = run(ops::BoxLoss({denominator}), {prediction, target, has_box});
+  return {out[0], out[1]};
+}
 
 }  // namespace hg

@@ -3,10 +3,8 @@
 #include "tensor/cpu/reduce.h"
 #include "tensor/ops/reduce.h"
 #include "tensor/ops/view.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 using Kind = Broadcast::Kind;
@@ -137,11 +135,10 @@ void sum_leading_columns(std::int64_t n, std::int64_t inner, const T* x, const T
 TensorSpecs SumLeading::infer(In in) const {
   expect_floats(*this, in, product ? 2 : 1);
   if (product) expect_shape(*this, in, 1, in[0].shape());
-  TensorSpec spec = in[0].spec();
-  require(trailing_rank >= 0 && trailing_rank <= spec.shape.rank(), name(),
-          "{} has no {} trailing axes", in[0], trailing_rank);
-  spec.shape = spec.shape.slice(spec.shape.rank() - trailing_rank, spec.shape.rank());
-  return {spec};
+  const int rank = in[0].rank();
+  require(trailing_rank >= 0 && trailing_rank <= rank, name(), "{} has no {} trailing axes", in[0],
+          trailing_rank);
+  return {in[0].spec(in[0].shape().slice(rank - trailing_rank, rank))};
 }
 
 // add; of a product: multiply, add
@@ -203,20 +200,4 @@ Samples SumLeading::samples() {
   return all;
 }
 
-}  // namespace ops
-
-using Kind = ops::Broadcast::Kind;
-Tensor add_leading(const Tensor& x, const Tensor& b) {
-  return run_one(ops::Broadcast(Kind::add), {x, b});
-}
-Tensor mul_leading(const Tensor& x, const Tensor& b) {
-  return run_one(ops::Broadcast(Kind::mul), {x, b});
-}
-Tensor sum_leading(const Tensor& x, int trailing_rank) {
-  return run_one(ops::SumLeading(trailing_rank), {x});
-}
-Tensor dot_leading(const Tensor& x, const Tensor& z, int trailing_rank) {
-  return run_one(ops::SumLeading(trailing_rank, true), {x, z});
-}
-
-}  // namespace hg
+}  // namespace hg::ops

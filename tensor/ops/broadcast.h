@@ -2,7 +2,7 @@
 // ones; and the sum over leading axes, which is the gradient of b (and of a linear layer's bias).
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -11,8 +11,7 @@ class Broadcast final : public OpOf<Broadcast> {
  public:
   enum class Kind { add, mul };
   explicit Broadcast(Kind kind) : kind(kind) {}
-  HG_DECLARE_OP(kind == Kind::add ? "add_leading" : "mul_leading");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP(kind == Kind::add ? "add_leading" : "mul_leading");
   Saved saved() const override;
 
   const Kind kind;
@@ -23,8 +22,7 @@ class SumLeading final : public OpOf<SumLeading> {
  public:
   explicit SumLeading(int trailing_rank, bool product = false)
       : trailing_rank(trailing_rank), product(product) {}
-  HG_DECLARE_OP("sum_leading");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("sum_leading");
   Saved saved() const override;
 
   const int trailing_rank;  // axes that remain
@@ -33,9 +31,18 @@ class SumLeading final : public OpOf<SumLeading> {
 
 }  // namespace ops
 
-Tensor add_leading(const Tensor& x, const Tensor& b);
-Tensor mul_leading(const Tensor& x, const Tensor& b);
-Tensor sum_leading(const Tensor& x, int trailing_rank);
-Tensor dot_leading(const Tensor& x, const Tensor& z, int trailing_rank);  // sums x * z
+inline Tensor add_leading(const Tensor& x, const Tensor& b) {
+  return run_one(ops::Broadcast(ops::Broadcast::Kind::add), {x, b});
+}
+inline Tensor mul_leading(const Tensor& x, const Tensor& b) {
+  return run_one(ops::Broadcast(ops::Broadcast::Kind::mul), {x, b});
+}
+inline Tensor sum_leading(const Tensor& x, int trailing_rank) {
+  return run_one(ops::SumLeading(trailing_rank), {x});
+}
+// sums x * z
+inline Tensor dot_leading(const Tensor& x, const Tensor& z, int trailing_rank) {
+  return run_one(ops::SumLeading(trailing_rank, true), {x, z});
+}
 
 }  // namespace hg

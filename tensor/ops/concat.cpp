@@ -3,10 +3,8 @@
 #include <algorithm>
 
 #include "tensor/cpu/elementwise.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 // Copies `width` elements per outer row between buffers whose rows have different lengths.
@@ -110,12 +108,4 @@ Samples Split::samples() {
           sample(Split(-1, {2, 3}), {S::integers({3, 5}, 9)})};
 }
 
-}  // namespace ops
-
-Tensor concat(In parts, int axis) { return run(ops::Concat(axis), parts)[0]; }
-
-Tensors split(const Tensor& x, CachedVector<std::int64_t> sizes, int axis) {
-  return run(ops::Split(axis, std::move(sizes)), {x});
-}
-
-}  // namespace hg
+}  // namespace hg::ops

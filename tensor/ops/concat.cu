@@ -15,8 +15,7 @@ struct Column {
 };
 
 // part(tensor, its columns) for each of them in turn.
-template <class Part>
-void for_parts(const Shape& shape, int axis, In tensors, Part part) {
+void for_parts(const Shape& shape, int axis, In tensors, auto part) {
   const AxisView whole = around(shape, axis);
   std::int64_t column = 0;
   for (const Tensor& t : tensors) {

@@ -1,7 +1,7 @@
 // concat joins tensors along an axis, split cuts one into pieces: each is the other's gradient.
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -9,8 +9,7 @@ namespace ops {
 class Concat final : public OpOf<Concat> {
  public:
   explicit Concat(int axis) : axis(axis) {}
-  HG_DECLARE_OP("concat");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("concat");
   Saved saved() const override { return {.in = {}, .out = {}}; }
 
   const int axis;
@@ -19,8 +18,7 @@ class Concat final : public OpOf<Concat> {
 class Split final : public OpOf<Split> {
  public:
   Split(int axis, CachedVector<std::int64_t> sizes) : axis(axis), sizes(std::move(sizes)) {}
-  HG_DECLARE_OP("split");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("split");
   Saved saved() const override { return {.in = {}, .out = {}}; }
 
   const int axis;
@@ -29,10 +27,12 @@ class Split final : public OpOf<Split> {
 
 }  // namespace ops
 
-Tensor concat(In parts, int axis);
+inline Tensor concat(In parts, int axis) { return run(ops::Concat(axis), parts)[0]; }
 inline Tensor concat(std::initializer_list<Tensor> parts, int axis) {
   return concat(In(parts.begin(), parts.size()), axis);
 }
-Tensors split(const Tensor& x, CachedVector<std::int64_t> sizes, int axis);
+inline Tensors split(const Tensor& x, CachedVector<std::int64_t> sizes, int axis) {
+  return run(ops::Split(axis, std::move(sizes)), {x});
+}
 
 }  // namespace hg

@@ -181,11 +181,9 @@ std::uint64_t unsigned_of(std::int64_t n) { return static_cast<std::uint64_t>(n)
 }  // namespace
 
 TensorSpecs Contrastive::infer(In in) const {
-  expect_inputs(*this, in, 2);
-  expect_float(*this, in.first(1));
+  expect_floats(*this, in, 2, {1});
   check(*this, in, 0, 1, options);
-  const TensorSpec s = in[0].spec();
-  return {{s.dtype, {1}, s.device}, {s.dtype, {s.shape[0], logsumexps_of(options)}, s.device}};
+  return {in[0].spec({1}), in[0].spec({in[0].dim(0), logsumexps_of(options)})};
 }
 
 // all: max, scale, subtract, exp, add; positives once more add. hard: of negatives max and twice
@@ -246,9 +244,7 @@ Samples Contrastive::samples() {
 }
 
 TensorSpecs ContrastiveBackward::infer(In in) const {
-  expect_inputs(*this, in, 4);
-  const Tensor floats[] = {in[0], in[1], in[3]};
-  expect_float(*this, floats);
+  expect_floats(*this, in, 4, {2});
   check(*this, in, 1, 2, options);
   expect_shape(*this, in, 0, {1});
   expect_shape(*this, in, 3, {in[2].dim(0), logsumexps_of(options)});

@@ -1,11 +1,12 @@
 #include <cmath>
 
-#include "tensor/cuda/along_axis.h"
 #include "tensor/ops/contrastive.h"
+#include "tensor/ops/label_pairs.cuh"
 
 namespace hg::ops {
 namespace {
 
+using cuda::Anchor;
 using Form = ContrastiveOptions::Form;
 
 struct Settings {
@@ -26,46 +27,30 @@ Settings settings_of(const ContrastiveOptions& o) {
           f(std::log1p(-o.tau_plus))};
 }
 
-// The pairs of one row (tensor/ops/label_pairs.h).
-struct Anchor {
-  const std::int64_t* label;
-  std::int64_t self;
-  __device__ bool is_positive(int j) const { return j != self && label[j] == label[self]; }
-  __device__ bool is_negative(int j) const { return label[j] != label[self]; }
-};
-
 // Positives of an anchor; 0 of a row that is none.
-template <class Row>
-__device__ float count_positives(const Row& row, const Anchor& anchor) {
-  float count = 0;
-  for (int j = row.begin(); j < row.n; j += row.step()) count += anchor.is_positive(j);
-  count = row.sum(count);
+__device__ float count_positives(const auto& row, const Anchor& anchor) {
+  const float count = cuda::row_sum(row, [&](int j) { return anchor.is_positive(j); });
   return count + 1 < static_cast<float>(row.n) ? count : 0;
 }
 
-template <class Row>
-__device__ float count_anchors(const Row& row, const float* positives) {
-  float count = 0;
-  for (int j = row.begin(); j < row.n; j += row.step()) count += positives[j] > 0;
-  return row.sum(count);
-}
+struct HasPositives {
+  const float* positives;
+  __device__ bool operator()(int j) const { return positives[j] > 0; }
+};
 
 // Of the columns that `takes` names: the largest of s, and log sum exp(scale s)
-template <class Row, class Takes>
-__device__ float largest_of(const Row& row, const float* s, Takes takes) {
+__device__ float largest_of(const auto& row, const float* s, auto takes) {
   float largest = cuda::Greater::kNone;
   for (int j = row.begin(); j < row.n; j += row.step())
     if (takes(j)) largest = cuda::Greater{}(largest, s[row.at(j)]);
   return row.max(largest);
 }
-template <class Row, class Takes>
-__device__ float logsumexp(const Row& row, const float* s, Takes takes, float scale,
+__device__ float logsumexp(const auto& row, const float* s, auto takes, float scale,
                            float largest) {
   const float shift = scale * largest;
-  float sum = 0;
-  for (int j = row.begin(); j < row.n; j += row.step())
-    if (takes(j)) sum += expf(scale * s[row.at(j)] - shift);
-  return shift + logf(row.sum(sum));
+  return shift + logf(cuda::row_sum(row, [&](int j) {
+           return takes(j) ? expf(scale * s[row.at(j)] - shift) : 0.0f;
+         }));
 }
 
 // What stands against each positive of an anchor in the form `hard`.
@@ -103,8 +88,7 @@ struct RowLosses {
   float *losses, *positives, *lse;
   Settings o;
 
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
+  __device__ void operator()(const auto& row, std::int64_t index) const {
     const Anchor anchor{label, index};
     const int width = o.all ? 1 : 2;
     const float p = count_positives(row, anchor);
@@ -116,50 +100,32 @@ struct RowLosses {
     for (int k = 0; k < width; ++k) lse[index * width + k] = own[k];
   }
 
-  template <class Row>
-  __device__ float of_all(const Row& row, const Anchor& anchor, float p, float* own) const {
+  __device__ float of_all(const auto& row, const Anchor& anchor, float p, float* own) const {
     const auto other = [&](int j) { return j != anchor.self; };
     own[0] = logsumexp(row, s, other, o.scale, largest_of(row, s, other));
-    float sum = 0;
-    for (int j = row.begin(); j < row.n; j += row.step())
-      if (anchor.is_positive(j)) sum += s[row.at(j)];
-    return own[0] - o.scale * row.sum(sum) / p;
+    const float sum =
+        cuda::row_sum(row, [&](int j) { return anchor.is_positive(j) ? s[row.at(j)] : 0.0f; });
+    return own[0] - o.scale * sum / p;
   }
 
-  template <class Row>
-  __device__ float hard(const Row& row, const Anchor& anchor, float p, float* own) const {
+  __device__ float hard(const auto& row, const Anchor& anchor, float p, float* own) const {
     const auto negative = [&](int j) { return anchor.is_negative(j); };
     const float largest = largest_of(row, s, negative);
     own[0] = logsumexp(row, s, negative, o.sharp, largest);
     own[1] = logsumexp(row, s, negative, o.flat, largest);
     const Opponent opponent(o, static_cast<float>(row.n - 1) - p, own);
-    float sum = 0;
-    for (int j = row.begin(); j < row.n; j += row.step()) {
+    const float sum = cuda::row_sum(row, [&](int j) {
       const float t = o.scale * s[row.at(j)];
-      if (anchor.is_positive(j)) sum += softplus(opponent.log_g_at(t) - t);
-    }
-    return row.sum(sum) / p;
-  }
-};
-
-struct Mean {
-  const float *losses, *positives;
-  float* loss;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t) const {
-    const float anchors = count_anchors(row, positives);
-    float sum = 0;
-    for (int j = row.begin(); j < row.n; j += row.step()) sum += losses[j];
-    sum = row.sum(sum);
-    if (row.leads()) *loss = anchors == 0 ? 0 : sum / anchors;
+      return anchor.is_positive(j) ? softplus(opponent.log_g_at(t) - t) : 0.0f;
+    });
+    return sum / p;
   }
 };
 
 struct Positives {
   const std::int64_t* label;
   float* positives;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
+  __device__ void operator()(const auto& row, std::int64_t index) const {
     const float p = count_positives(row, Anchor{label, index});
     if (row.leads()) positives[index] = p;
   }
@@ -172,10 +138,10 @@ struct Backward {
   float* ds;
   Settings o;
 
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
+  __device__ void operator()(const auto& row, std::int64_t index) const {
     const Anchor anchor{label, index};
-    const float p = positives[index], weight = *dy / count_anchors(row, positives) * o.scale;
+    const float p = positives[index], anchors = cuda::row_sum(row, HasPositives{positives});
+    const float weight = *dy / anchors * o.scale;
     if (p == 0)
       fill(row, [](int) { return 0.0f; });
     else if (o.all)
@@ -184,14 +150,12 @@ struct Backward {
       hard(row, anchor, p, weight);
   }
 
-  template <class Row, class F>
-  __device__ void fill(const Row& row, F f) const {
+  __device__ void fill(const auto& row, auto f) const {
     for (int j = row.begin(); j < row.n; j += row.step()) ds[row.at(j)] = f(j);
   }
 
   // weight (exp(t - LSE) - [positive] / p)
-  template <class Row>
-  __device__ void of_all(const Row& row, const Anchor& anchor, float p, float weight) const {
+  __device__ void of_all(const auto& row, const Anchor& anchor, float p, float weight) const {
     const float shift = lse[anchor.self];
     fill(row, [&](int j) {
       if (j == anchor.self) return 0.0f;
@@ -201,14 +165,12 @@ struct Backward {
 
   // With the forces f_p: -weight f_p / p for positives; for negatives, of their sum f,
   // weight f / p ((beta + 1) softmax((beta + 1) t) - beta softmax(beta t))
-  template <class Row>
-  __device__ void hard(const Row& row, const Anchor& anchor, float p, float weight) const {
+  __device__ void hard(const auto& row, const Anchor& anchor, float p, float weight) const {
     const float* const own = lse + 2 * anchor.self;
     const Opponent opponent(o, static_cast<float>(row.n - 1) - p, own);
-    float force = 0;
-    for (int j = row.begin(); j < row.n; j += row.step())
-      if (anchor.is_positive(j)) force += fmaxf(opponent.force(o.scale * s[row.at(j)]), 0.0f);
-    force = row.sum(force);
+    const float force = cuda::row_sum(row, [&](int j) {
+      return anchor.is_positive(j) ? fmaxf(opponent.force(o.scale * s[row.at(j)]), 0.0f) : 0.0f;
+    });
     fill(row, [&](int j) {
       const float x = s[row.at(j)];
       if (anchor.is_positive(j)) return -weight / p * fabsf(opponent.force(o.scale * x));
@@ -228,7 +190,8 @@ void Contrastive::cuda(In in, Out out, CudaStream& stream) const {
   const RowLosses body{in[0].data<float>(),     in[1].data<std::int64_t>(), losses.data<float>(),
                        positives.data<float>(), out[1].data<float>(),       settings_of(options)};
   cuda::along_rows(rows, rows, body, stream);
-  const Mean mean{losses.data<float>(), positives.data<float>(), out[0].data<float>()};
+  const cuda::MeanOfAnchors<HasPositives> mean{
+      losses.data<float>(), {positives.data<float>()}, out[0].data<float>()};
   cuda::along_rows(1, rows, mean, stream);
 }
 

@@ -27,8 +27,7 @@ namespace ops {
 class Contrastive final : public OpOf<Contrastive> {
  public:
   explicit Contrastive(const ContrastiveOptions& options) : options(options) {}
-  HG_DECLARE_OP("contrastive");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("contrastive");
   Saved saved() const override { return {.in = {0, 1}, .out = {1}}; }
   Indices auxiliary_outputs() const override { return {1}; }
 

@@ -4,10 +4,9 @@
 #include <numbers>
 
 #include "tensor/cpu/elementwise.h"
-#include "tensor/run.h"
+#include "tensor/ops/gather.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 void check_operands(const Op& op, In in, std::int64_t heads, std::int64_t period) {
@@ -33,9 +32,7 @@ void check_operands(const Op& op, In in, std::int64_t heads, std::int64_t period
 template <class T, class Body>
 void for_tokens(const Op& op, In in, std::int64_t heads, std::int64_t period, Body body) {
   const std::int64_t* const ids = in.size() > 1 ? in[1].data<std::int64_t>() : nullptr;
-  for (std::int64_t i = 0; ids && i < in[1].numel(); ++i)
-    require(ids[i] >= 0 && ids[i] < period, op.name(),
-            "id {} at position {} of {} out of range: {} positions", ids[i], i, in[1], period);
+  if (ids) check_ids(op, in[1], period, "positions");
   const std::int64_t n = in[0].dim(1), tokens = in[0].dim(0) * n;
   const bool per_image = ids && in[1].rank() == 2;
   cpu::parallel_each(tokens, cpu::row_grain(in[0].dim(2)), [&](std::int64_t t) {
@@ -76,10 +73,8 @@ void CosFeatures::cpu(In in, Out out) const {
 }
 
 Tensors CosFeatures::grad(const GradArgs& args) const {
-  Tensors inputs{args.grad_out[0]};
-  inputs.insert(inputs.end(), args.in.begin(), args.in.end());
   Tensors grads(args.in.size());
-  grads[0] = run(CosFeaturesBackward(heads, period), inputs)[0];
+  grads[0] = run(CosFeaturesBackward(heads, period), joined({args.grad_out[0]}, args.in))[0];
   return grads;
 }
 
@@ -130,11 +125,4 @@ Samples CosFeaturesBackward::samples() {
           sample(CosFeaturesBackward(2, 9), {S::uniform({2, 3, 32}), S::uniform({2, 3, 16})})};
 }
 
-}  // namespace ops
-
-Tensor cos_features(const Tensor& x, const Tensor& ids, std::int64_t heads, std::int64_t period) {
-  const ops::CosFeatures op(heads, period);
-  return ids.defined() ? run_one(op, {x, ids}) : run_one(op, {x});
-}
-
-}  // namespace hg
+}  // namespace hg::ops

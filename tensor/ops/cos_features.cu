@@ -74,8 +74,7 @@ Positions positions_of(In in, std::int64_t period) {
 }
 
 // Calls f.operator()<V>(floats in a V): float4 where heads and pointers allow.
-template <class F>
-void dispatch_fours(std::int64_t width, std::initializer_list<const Tensor*> tensors, F&& f) {
+void dispatch_fours(std::int64_t width, std::initializer_list<const Tensor*> tensors, auto&& f) {
   bool fours = width % 4 == 0;
   for (const Tensor* t : tensors) fours = fours && cuda::in_fours(t->raw());
   if (fours) return f.template operator()<float4>(4);

@@ -3,7 +3,7 @@
 // ids [N] or [B, N], gives the tokens' positions; without it position = index.
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -11,8 +11,7 @@ namespace ops {
 class CosFeatures final : public OpOf<CosFeatures> {
  public:
   CosFeatures(std::int64_t heads, std::int64_t period) : heads(heads), period(period) {}
-  HG_DECLARE_OP("cos_features");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("cos_features");
   Saved saved() const override { return {.in = {0, 1}, .out = {}}; }
 
   const std::int64_t heads, period;
@@ -30,6 +29,10 @@ class CosFeaturesBackward final : public GradientOp<CosFeaturesBackward> {
 }  // namespace ops
 
 // `ids` may be undefined.
-Tensor cos_features(const Tensor& x, const Tensor& ids, std::int64_t heads, std::int64_t period);
+inline Tensor cos_features(const Tensor& x, const Tensor& ids, std::int64_t heads,
+                           std::int64_t period) {
+  const ops::CosFeatures op(heads, period);
+  return ids.defined() ? run_one(op, {x, ids}) : run_one(op, {x});
+}
 
 }  // namespace hg

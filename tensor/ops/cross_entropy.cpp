@@ -1,17 +1,14 @@
 #include "tensor/ops/cross_entropy.h"
 
 #include "tensor/cpu/elementwise.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 // `logits` and `labels` are the places of the inputs.
 void check(const Op& op, In in, int logits, int labels, const CrossEntropyOptions& options) {
   expect_rank(op, in, logits, 2);
   const Tensor& x = in[logits];
-  expect_dtype(op, in, labels, DType::i64);
   expect_shape(op, in, labels, {x.dim(0)});
   require(x.dim(1) > 0, op.name(), "no classes in {}", x);
   require(options.label_smoothing >= 0 && options.label_smoothing < 1, op.name(),
@@ -63,11 +60,9 @@ void backward_row(std::int64_t n, const T* x, std::int64_t label, T smoothing, T
 }  // namespace
 
 TensorSpecs CrossEntropy::infer(In in) const {
-  expect_inputs(*this, in, 2);
-  expect_float(*this, in.first(1));
+  expect_floats(*this, in, 2, {1});
   check(*this, in, 0, 1, options);
-  const TensorSpec x = in[0].spec();
-  return {{x.dtype, {1}, x.device}, {x.dtype, {x.shape[0]}, x.device}};
+  return {in[0].spec({1}), in[0].spec({in[0].dim(0)})};
 }
 
 // max, subtract, exp, add; times the target, add
@@ -114,9 +109,7 @@ Samples CrossEntropy::samples() {
 }
 
 TensorSpecs CrossEntropyBackward::infer(In in) const {
-  expect_inputs(*this, in, 4);
-  const Tensor floats[] = {in[0], in[1], in[3]};
-  expect_float(*this, floats);
+  expect_floats(*this, in, 4, {2});
   check(*this, in, 1, 2, options);
   expect_shape(*this, in, 0, {1});
   expect_shape(*this, in, 3, {in[1].dim(0)});
@@ -155,11 +148,4 @@ Samples CrossEntropyBackward::samples() {
   return all;
 }
 
-}  // namespace ops
-
-Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing,
-                     std::int64_t denominator) {
-  return run_one(ops::CrossEntropy({label_smoothing, denominator}), {logits, labels});
-}
-
-}  // namespace hg
+}  // namespace hg::ops

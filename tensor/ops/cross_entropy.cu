@@ -13,12 +13,10 @@ struct RowLosses {
   const std::int64_t* labels;
   float *losses, *logsumexp;
   float smoothing;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
+  __device__ void operator()(const auto& row, std::int64_t index) const {
     const float m = cuda::row_max(row, x), log_sum = logf(cuda::row_exp_sum(row, x, m));
-    float shifted = 0;
-    for (int j = row.begin(); j < row.n; j += row.step()) shifted += x[row.at(j)] - m;
-    const float mean = row.sum(shifted) / static_cast<float>(row.n);
+    const float shifted = cuda::row_sum(row, [&](int j) { return x[row.at(j)] - m; });
+    const float mean = shifted / static_cast<float>(row.n);
     if (!row.leads()) return;
     const std::int64_t label = labels[index];
     const float hit = in_range(label, row.n) ? x[row.first + label] - m : NAN;
@@ -32,11 +30,8 @@ struct Total {
   const float* losses;
   float* loss;
   float denominator;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t) const {
-    float sum = 0;
-    for (int j = row.begin(); j < row.n; j += row.step()) sum += losses[j];
-    sum = row.sum(sum);
+  __device__ void operator()(const auto& row, std::int64_t) const {
+    const float sum = cuda::row_sum(row, [&](int j) { return losses[j]; });
     if (row.leads()) *loss = sum / denominator;
   }
 };
@@ -48,8 +43,7 @@ struct Backward {
   const float* logsumexp;
   float* dx;
   float smoothing, denominator;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
+  __device__ void operator()(const auto& row, std::int64_t index) const {
     const std::int64_t label = labels[index];
     const float scale = in_range(label, row.n) ? *dy / denominator : NAN;
     const float shift = logsumexp[index], rest = smoothing / static_cast<float>(row.n);

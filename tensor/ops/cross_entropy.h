@@ -2,7 +2,7 @@
 // a denominator; t = (1 - e) onehot(label) + e / C with label smoothing e.
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -16,8 +16,7 @@ struct CrossEntropyOptions {
 class CrossEntropy final : public OpOf<CrossEntropy> {
  public:
   explicit CrossEntropy(const CrossEntropyOptions& options) : options(options) {}
-  HG_DECLARE_OP("cross_entropy");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("cross_entropy");
   Saved saved() const override { return {.in = {0, 1}, .out = {1}}; }
   Indices auxiliary_outputs() const override { return {1}; }
 
@@ -35,7 +34,9 @@ class CrossEntropyBackward final : public GradientOp<CrossEntropyBackward> {
 
 }  // namespace ops
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0,
-                     std::int64_t denominator = 0);
+inline Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0,
+                            std::int64_t denominator = 0) {
+  return run_one(ops::CrossEntropy({label_smoothing, denominator}), {logits, labels});
+}
 
 }  // namespace hg

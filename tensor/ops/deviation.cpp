@@ -2,17 +2,13 @@
 
 #include "tensor/cpu/reduce.h"
 #include "tensor/cpu/scratch.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 
 TensorSpecs Deviation::infer(In in) const {
   expect_floats(*this, in, 1);
   expect_rank(*this, in, 0, 3);
-  TensorSpec spec = in[0].spec();
-  spec.shape = {in[0].dim(0), in[0].dim(1)};
-  return {spec};
+  return {in[0].spec({in[0].dim(0), in[0].dim(1)})};
 }
 
 // per element: added to the mean; subtract, square, add
@@ -50,8 +46,4 @@ Samples Deviation::samples() {
       sample(Deviation(), {S::uniform({3, 5, 70})}), sample(Deviation(), {S::uniform({0, 5, 7})})};
 }
 
-}  // namespace ops
-
-Tensor deviation(const Tensor& x) { return run_one(ops::Deviation(), {x}); }
-
-}  // namespace hg
+}  // namespace hg::ops

@@ -8,11 +8,8 @@ namespace {
 struct Means {
   const float* x;
   float* mean;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
-    float sum = 0;
-    for (int j = row.begin(); j < row.n; j += row.step()) sum += x[row.at(j)];
-    sum = row.sum(sum);
+  __device__ void operator()(const auto& row, std::int64_t index) const {
+    const float sum = cuda::row_sum(row, [&](int j) { return x[row.at(j)]; });
     if (row.leads()) mean[index] = sum / static_cast<float>(row.n);
   }
 };
@@ -21,15 +18,12 @@ struct Distances {
   const float *x, *mean;
   float* y;
   std::int64_t tokens;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
+  __device__ void operator()(const auto& row, std::int64_t index) const {
     const float* const centre = mean + index / tokens * row.n;
-    float sum = 0;
-    for (int j = row.begin(); j < row.n; j += row.step()) {
+    const float sum = cuda::row_sum(row, [&](int j) {
       const float d = x[row.at(j)] - centre[j];
-      sum += d * d;
-    }
-    sum = row.sum(sum);
+      return d * d;
+    });
     if (row.leads()) y[index] = sum;
   }
 };

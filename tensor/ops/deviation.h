@@ -2,7 +2,7 @@
 // [B, N]. It ranks tokens, so it has no gradient.
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -15,6 +15,6 @@ class Deviation final : public NonDifferentiable<Deviation> {
 
 }  // namespace ops
 
-Tensor deviation(const Tensor& x);
+inline Tensor deviation(const Tensor& x) { return run_one(ops::Deviation(), {x}); }
 
 }  // namespace hg

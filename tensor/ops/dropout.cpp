@@ -2,10 +2,8 @@
 
 #include "tensor/cpu/drop.h"
 #include "tensor/cpu/elementwise.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 
 TensorSpecs Dropout::infer(In in) const {
   expect_floats(*this, in, 1);
@@ -40,13 +38,4 @@ Samples Dropout::samples() {
           sample(Dropout(0.5, kKey, 0), {S::uniform({0, 3})})};
 }
 
-}  // namespace ops
-
-Tensor dropout(const Tensor& x, double p, RandomStream& stream) {
-  const ops::Dropout op(p, stream.key(), stream.position());
-  const Tensor y = p == 0 ? x : run_one(op, {x});
-  stream.take(static_cast<std::uint64_t>(x.numel()));
-  return y;
-}
-
-}  // namespace hg
+}  // namespace hg::ops

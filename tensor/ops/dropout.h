@@ -2,8 +2,8 @@
 // never stored: element i is kept if draw first + i is not below p, on any device and any thread.
 #pragma once
 
-#include "tensor/op.h"
 #include "tensor/random.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -12,8 +12,7 @@ class Dropout final : public OpOf<Dropout> {
  public:
   Dropout(double probability, std::uint64_t key, std::uint64_t first)
       : probability(probability), key(key), first(first) {}
-  HG_DECLARE_OP("dropout");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("dropout");
   Saved saved() const override { return {.in = {}, .out = {}}; }
 
   const double probability;        // of an element to become 0; in [0, 1)
@@ -23,6 +22,11 @@ class Dropout final : public OpOf<Dropout> {
 }  // namespace ops
 
 // Takes one draw per element from the stream; p = 0 returns x itself.
-Tensor dropout(const Tensor& x, double p, RandomStream& stream);
+inline Tensor dropout(const Tensor& x, double p, RandomStream& stream) {
+  const ops::Dropout op(p, stream.key(), stream.position());
+  const Tensor y = p == 0 ? x : run_one(op, {x});
+  stream.take(static_cast<std::uint64_t>(x.numel()));
+  return y;
+}
 
 }  // namespace hg

@@ -4,10 +4,8 @@
 
 #include "tensor/cpu/elementwise.h"
 #include "tensor/ops/gather.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 template <class T>
@@ -110,11 +108,8 @@ TensorSpecs EmbedTokensBackward::infer(In in) const {
   else
     require(positions == s[1], name(), "{} positions for {}", positions, in[0]);
   require(positions > 0, name(), "{} positions, expected 1 or more", positions);
-  TensorSpec patches = in[0].spec(), cls = patches, table = patches;
-  patches.shape[1] -= 1;
-  cls.shape = {1, 1, s[2]};
-  table.shape = {1, positions, s[2]};
-  return {patches, cls, table};
+  return {in[0].spec({s[0], s[1] - 1, s[2]}), in[0].spec({1, 1, s[2]}),
+          in[0].spec({1, positions, s[2]})};
 }
 
 // dpositions adds up over the images; dcls is its first row
@@ -159,12 +154,4 @@ Samples EmbedTokensBackward::samples() {
           kept(1, 1, 1, 1)};
 }
 
-}  // namespace ops
-
-Tensor embed_tokens(const Tensor& patches, const Tensor& cls, const Tensor& positions,
-                    const Tensor& keep) {
-  if (!keep.defined()) return run_one(ops::EmbedTokens(), {patches, cls, positions});
-  return run_one(ops::EmbedTokens(), {patches, cls, positions, keep});
-}
-
-}  // namespace hg
+}  // namespace hg::ops

@@ -4,15 +4,14 @@
 // each: patch i has position i+1, and the sequence is [B, k+1, E].
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
 
 class EmbedTokens final : public OpOf<EmbedTokens> {
  public:
-  HG_DECLARE_OP("embed_tokens");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("embed_tokens");
   Saved saved() const override { return {.in = {3}, .out = {}}; }
 };
 
@@ -28,7 +27,10 @@ class EmbedTokensBackward final : public GradientOp<EmbedTokensBackward> {
 }  // namespace ops
 
 // keep undefined: all patches
-Tensor embed_tokens(const Tensor& patches, const Tensor& cls, const Tensor& positions,
-                    const Tensor& keep = {});
+inline Tensor embed_tokens(const Tensor& patches, const Tensor& cls, const Tensor& positions,
+                           const Tensor& keep = {}) {
+  if (!keep.defined()) return run_one(ops::EmbedTokens(), {patches, cls, positions});
+  return run_one(ops::EmbedTokens(), {patches, cls, positions, keep});
+}
 
 }  // namespace hg

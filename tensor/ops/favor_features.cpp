@@ -3,10 +3,8 @@
 #include <cmath>
 
 #include "tensor/cpu/elementwise.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 using Shift = FavorFeatures::Shift;
@@ -27,8 +25,7 @@ struct Rows {
 };
 
 // body(b, h, begin, end) on tokens [begin, end) of a head: a token, or all that share a shift.
-template <class Body>
-void for_groups(const Rows& at, Shift shift, Body body) {
+void for_groups(const Rows& at, Shift shift, auto body) {
   if (shift == Shift::sequence) {
     cpu::parallel_each(at.batch * at.heads, 1,
                        [&](std::int64_t task) { body(task / at.heads, task % at.heads, 0, at.n); });
@@ -72,9 +69,7 @@ TensorSpecs FavorFeatures::infer(In in) const {
   expect_inputs(*this, in, 2);
   check_operands(*this, in);
   require(eps >= 0, name(), "eps {} is negative", eps);
-  TensorSpec spec = in[1].spec();
-  spec.shape = {in[1].dim(0), in[1].dim(1), in[1].dim(2) * in[1].dim(3)};
-  return {spec};
+  return {in[1].spec({in[1].dim(0), in[1].dim(1), in[1].dim(2) * in[1].dim(3)})};
 }
 
 // |x|^2 2 per element of x; scale, max, subtract, exp, add eps, scale per product
@@ -184,11 +179,4 @@ Samples FavorFeaturesBackward::samples() {
   return all;
 }
 
-}  // namespace ops
-
-Tensor favor_features(const Tensor& x, const Tensor& products, ops::FavorFeatures::Shift shift,
-                      double eps) {
-  return run_one(ops::FavorFeatures(shift, eps), {x, products});
-}
-
-}  // namespace hg
+}  // namespace hg::ops

@@ -62,8 +62,7 @@ struct Forward {
   Rows at;
   Shift shift;
   float eps, root;  // root: 1 / sqrt(m)
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
+  __device__ void operator()(const auto& row, std::int64_t index) const {
     float top = 0, norm = 0;
     if (shift == Shift::token) top = cuda::row_max(row, products);
     if (shift == Shift::sequence) top = tops[at.head_of(index)];
@@ -86,12 +85,9 @@ struct Backward {
   Rows at;
   Shift shift;
   float small;  // eps / sqrt(m)
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
-    float sum = 0;
-    for (int j = row.begin(); j < row.n; j += row.step())
-      sum += dy[row.at(j)] * (y[row.at(j)] - small);
-    sum = row.sum(sum);
+  __device__ void operator()(const auto& row, std::int64_t index) const {
+    const float sum =
+        cuda::row_sum(row, [&](int j) { return dy[row.at(j)] * (y[row.at(j)] - small); });
     int largest = row.n;
     if (shift == Shift::token)
       largest = cuda::first_of(row, products, cuda::row_max(row, products));

@@ -4,7 +4,7 @@
 // -> [B, N, H m].
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -13,8 +13,7 @@ class FavorFeatures final : public OpOf<FavorFeatures> {
  public:
   enum class Shift { token, sequence, none };  // where c is taken from; none: c = 0
   FavorFeatures(Shift shift, double eps) : shift(shift), eps(eps) {}
-  HG_DECLARE_OP("favor_features");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("favor_features");
 
   const Shift shift;
   const double eps;
@@ -31,7 +30,9 @@ class FavorFeaturesBackward final : public GradientOp<FavorFeaturesBackward> {
 
 }  // namespace ops
 
-Tensor favor_features(const Tensor& x, const Tensor& products, ops::FavorFeatures::Shift shift,
-                      double eps = 1e-4);
+inline Tensor favor_features(const Tensor& x, const Tensor& products,
+                             ops::FavorFeatures::Shift shift, double eps = 1e-4) {
+  return run_one(ops::FavorFeatures(shift, eps), {x, products});
+}
 
 }  // namespace hg

@@ -3,11 +3,9 @@
 #include <algorithm>
 
 #include "tensor/cpu/elementwise.h"
-#include "tensor/run.h"
 #include "tensor/transfer.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 // Both forms as one: `images` tables of `rows` rows, of each `picks` rows are named by ids. A table
@@ -35,11 +33,11 @@ void scatter_columns(const Layout& at, const std::int64_t* ids, std::int64_t col
 
 }  // namespace
 
-void check_ids(const Op& op, const Tensor& ids, std::int64_t rows) {
+void check_ids(const Op& op, const Tensor& ids, std::int64_t rows, std::string_view what) {
   const std::int64_t* id = ids.data<std::int64_t>();
   for (std::int64_t i = 0; i < ids.numel(); ++i)
-    require(id[i] >= 0 && id[i] < rows, op.name(),
-            "id {} at position {} of {} out of range: {} rows", id[i], i, ids, rows);
+    require(id[i] >= 0 && id[i] < rows, op.name(), "id {} at position {} of {} out of range: {} {}",
+            id[i], i, ids, rows, what);
 }
 
 std::uint64_t distinct_rows(const Tensor& ids, std::int64_t images, std::int64_t rows) {
@@ -63,10 +61,9 @@ TensorSpecs GatherRows::infer(In in) const {
   require(x.rank() == 2 || x.rank() == 3, name(), "input 0 must have 2 or 3 axes, got {}", x);
   require(x.rank() == 2 ? ids.rank() < Shape::kMaxRank : ids.rank() == 2 && ids.dim(0) == x.dim(0),
           name(), "ids {} do not fit {}", ids, x);
-  TensorSpec spec = x.spec();
-  spec.shape = ids.shape();
-  spec.shape.push_back(x.dim(-1));
-  return {spec};
+  Shape shape = ids.shape();
+  shape.push_back(x.dim(-1));
+  return {x.spec(shape)};
 }
 
 // a row named twice is read once
@@ -111,20 +108,14 @@ Samples GatherRows::samples() {
 }
 
 TensorSpecs ScatterAddRows::infer(In in) const {
-  expect_inputs(*this, in, 2);
+  expect_floats(*this, in, 2, {1});
   const Tensor &src = in[0], &ids = in[1];
-  expect_float(*this, in.first(1));
-  expect_dtype(*this, in, 1, DType::i64);
   require(rows >= 0, name(), "negative number of rows: {}", rows);
   require(src.rank() > 0 && src.shape().slice(0, src.rank() - 1) == ids.shape(), name(),
           "ids {} do not fit {}", ids, src);
-  TensorSpec spec = src.spec();
-  spec.shape = {rows, src.dim(-1)};
-  if (form == Form::per_image) {
-    expect_rank(*this, in, 0, 3);
-    spec.shape.insert(0, src.dim(0));
-  }
-  return {spec};
+  if (form == Form::table) return {src.spec({rows, src.dim(-1)})};
+  expect_rank(*this, in, 0, 3);
+  return {src.spec({src.dim(0), rows, src.dim(-1)})};
 }
 
 // one addition per element of src
@@ -163,16 +154,4 @@ Samples ScatterAddRows::samples() {
           sample(images(1), {S::uniform({1, 197, 1}), S::integers({1, 197}, 1)})};
 }
 
-}  // namespace ops
-
-Tensor gather_rows(const Tensor& x, const Tensor& ids) {
-  return run_one(ops::GatherRows(), {x, ids});
-}
-
-Tensor scatter_add_rows(const Tensor& src, const Tensor& ids, std::int64_t rows) {
-  using Form = ops::ScatterAddRows::Form;
-  const Form form = src.rank() == 3 ? Form::per_image : Form::table;
-  return run_one(ops::ScatterAddRows(rows, form), {src, ids});
-}
-
-}  // namespace hg
+}  // namespace hg::ops

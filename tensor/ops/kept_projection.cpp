@@ -3,10 +3,8 @@
 #include "tensor/cpu/elementwise.h"
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/scratch.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 struct Sizes {
@@ -211,10 +209,8 @@ TensorSpecs KeptProjection::infer(In in) const {
   check_operands(*this, supports, in[0], in[1]);
   if (in.size() == 3) expect_shape(*this, in, 2, {in[1].dim(0)});
   const Sizes s(supports, in[0], in[1]);
-  TensorSpec q = in[0].spec(), kept = in[0].spec();
-  q.shape = {s.batch, s.n, s.width()};
-  kept.shape = {s.supports.kept(s.batch), s.d};
-  return {q, kept, kept};
+  const TensorSpec kept = in[0].spec({s.supports.kept(s.batch), s.d});
+  return {in[0].spec({s.batch, s.n, s.width()}), kept, kept};
 }
 
 CostParts KeptProjection::cost(In in, In out) const {
@@ -267,11 +263,7 @@ TensorSpecs KeptProjectionBackward::infer(In in) const {
   TensorSpecs specs;
   if (wants.x) specs.push_back(in[3].spec());
   if (wants.weight) specs.push_back(in[4].spec());
-  if (wants.bias) {
-    TensorSpec bias = in[4].spec();
-    bias.shape = {in[4].dim(0)};
-    specs.push_back(bias);
-  }
+  if (wants.bias) specs.push_back(in[4].spec({in[4].dim(0)}));
   return specs;
 }
 
@@ -316,12 +308,4 @@ Samples KeptProjectionBackward::samples() {
   return all;
 }
 
-}  // namespace ops
-
-Tensors kept_projection(const Supports& supports, const Tensor& x, const Tensor& weight,
-                        const Tensor& bias) {
-  if (bias.defined()) return run(ops::KeptProjection(supports), {{x, weight, bias}});
-  return run(ops::KeptProjection(supports), {{x, weight}});
-}
-
-}  // namespace hg
+}  // namespace hg::ops

@@ -38,8 +38,7 @@ struct HeadOf {
 };
 
 // f(HeadOf) for all heads of all images, in order.
-template <class F>
-void for_heads(const Supports& supports, const Sizes& s, F f) {
+void for_heads(const Supports& supports, const Sizes& s, auto f) {
   const bool shared = supports.size() == 1;
   std::int64_t image = 0, first = 0;
   for (const auto& support : supports) {

@@ -4,8 +4,8 @@
 // Outputs: q [B, N, H D]; k and v [R, D], the kept keys of image by image, head by head.
 #pragma once
 
-#include "tensor/op.h"
 #include "tensor/ops/attention/pair_support.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -14,8 +14,7 @@ namespace ops {
 class KeptProjection final : public OpOf<KeptProjection> {
  public:
   explicit KeptProjection(Supports supports) : supports(std::move(supports)) {}
-  HG_DECLARE_OP("kept_projection");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("kept_projection");
   Saved saved() const override { return {.in = {0, 1}, .out = {}}; }
 
   const Supports supports;
@@ -38,7 +37,10 @@ class KeptProjectionBackward final : public GradientOp<KeptProjectionBackward> {
 }  // namespace ops
 
 // q, k, v; bias may be undefined
-Tensors kept_projection(const Supports& supports, const Tensor& x, const Tensor& weight,
-                        const Tensor& bias);
+inline Tensors kept_projection(const Supports& supports, const Tensor& x, const Tensor& weight,
+                               const Tensor& bias) {
+  if (bias.defined()) return run(ops::KeptProjection(supports), {{x, weight, bias}});
+  return run(ops::KeptProjection(supports), {{x, weight}});
+}
 
 }  // namespace hg

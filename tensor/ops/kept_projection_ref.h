@@ -7,9 +7,8 @@ namespace hg::ops {
 
 // Calls body(which of q, k, v; row in that output; token row in x; row of the weight) for every
 // (token, head) that is projected, and each of its D outputs.
-template <class Body>
 void for_each_projection(const Supports& supports, std::int64_t batch, std::int64_t n,
-                         std::int64_t d, Body body) {
+                         std::int64_t d, auto body) {
   const std::int64_t heads = supports.heads(), width = heads * d;
   std::int64_t first = 0;
   for (std::int64_t b = 0; b < batch; ++b) {

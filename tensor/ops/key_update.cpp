@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "tensor/ops/attention/quadratic_call.h"
-#include "tensor/run.h"
 
 namespace hg {
 
@@ -19,8 +18,6 @@ QuadraticOptions KeyUpdateOptions::scores(bool apart) const {
 namespace ops {
 namespace {
 
-using cpu::TokenHeads;
-
 template <class T>
 struct Forward {
   cpu::QuadraticCall<T> call;
@@ -29,7 +26,7 @@ struct Forward {
   T theta, factor;
 
   void operator()(std::int64_t b, std::int64_t h) const {
-    const cpu::QuadraticSizes& s = call.s;
+    const QuadraticSizes& s = call.s;
     const std::int64_t step = s.block_rows(), head = b * s.heads + h;
     const cpu::Scratch<T> keys(call.packed_keys()), bias(s.m), scores(step * s.m),
         packed(cpu::gemm_scratch<T>(s.d, step));
@@ -81,7 +78,7 @@ struct Backward {
   // dn_j = a dout_j / p_j, dc_j = - a dout_j.out_j / p_j, dmean = theta dout / p, p = theta + a c;
   // dsummed_i = sum_j w_ij dn_j, dw_ij = dn_j.summed_i + dc_j, and so on as in attention
   void operator()(std::int64_t b, std::int64_t h) const {
-    const cpu::QuadraticSizes& s = call.s;
+    const QuadraticSizes& s = call.s;
     const std::int64_t step = s.block_rows();
     const cpu::Scratch<T> keys_t(call.packed_keys()), keys(cpu::packed_size<T>(s.d, s.m)),
         dn(s.m * s.d), dn_t(call.packed_keys()), dn_packed(cpu::packed_size<T>(s.d, s.m)), dc(s.m),
@@ -119,7 +116,7 @@ struct Backward {
     return theta + factor * mass[head * call.s.m + j];
   }
   void quotient(std::int64_t b, std::int64_t h, T* dn, T* dc) const {
-    const cpu::QuadraticSizes& s = call.s;
+    const QuadraticSizes& s = call.s;
     for (std::int64_t j = 0; j < s.m; ++j) {
       const T* const dk = grad_out.at(b, h) + j * grad_out.row;
       const T p = precision(b * s.heads + h, j), share = p == 0 ? T{0} : factor / p;
@@ -131,7 +128,7 @@ struct Backward {
   // w: scores -> weights; ds: dw -> gradients of the scores, which are added to sums
   void weights_row(std::int64_t b, std::int64_t h, std::int64_t i, T* w, T* ds, T* sums) const {
     using P = cpu::Packet<T>;
-    const cpu::QuadraticSizes& s = call.s;
+    const QuadraticSizes& s = call.s;
     const P scale = ei::pset1<P>(call.scale[0]);
     const P shift = ei::pset1<P>(-lse[(b * s.heads + h) * s.n + i]);
     cpu::map([&](auto x) { return cpu::vexp(ei::pmadd(x, scale, shift)); }, s.m, w, w);
@@ -185,10 +182,9 @@ struct Counts {
 
 TensorSpecs updated_specs(const Op& op, const KeyUpdateOptions& options, In in) {
   check_operands(op, options, in);
-  TensorSpec keys = in[0].spec(), rows = in[0].spec();
-  keys.shape[2] /= 3;
-  rows.shape = {keys.shape[0], options.heads, keys.shape[1]};
-  return {keys, rows, rows};
+  const Shape& s = in[0].shape();
+  const TensorSpec rows = in[0].spec({s[0], options.heads, s[1]});
+  return {in[0].spec({s[0], s[1], s[2] / 3}), rows, rows};
 }
 
 struct Case {
@@ -239,12 +235,12 @@ void KeyUpdate::cpu(In in, Out out) const {
   const QuadraticOptions scores = options.scores(in.size() > 1);
   dispatch_float(out[0].dtype(), name(), [&]<class T>() {
     const cpu::QuadraticCall<T> call(scores, in);
-    const TokenHeads<T> k0 = cpu::token_heads<T>(in[0], options.heads, 1, 3);
+    const TokenHeads<T> k0 = token_heads<T>(in[0], options.heads, 1, 3);
     const Forward<T> forward{call,
                              values ? call.v : call.q,
                              values ? call.v : k0,
                              values ? call.v : call.k[0],
-                             cpu::token_heads<T>(out[0], options.heads),
+                             token_heads<T>(out[0], options.heads),
                              out[1].data<T>(),
                              out[2].data<T>(),
                              static_cast<T>(options.theta),
@@ -256,9 +252,8 @@ void KeyUpdate::cpu(In in, Out out) const {
 }
 
 Tensors KeyUpdate::grad(const GradArgs& args) const {
-  Tensors inputs{args.grad_out[0], args.out[0], args.out[1], args.out[2]};
-  inputs.insert(inputs.end(), args.in.begin(), args.in.end());
-  return run(KeyUpdateBackward(options), inputs);
+  return run(KeyUpdateBackward(options),
+             joined({args.grad_out[0], args.out[0], args.out[1], args.out[2]}, args.in));
 }
 
 Samples KeyUpdate::samples() {
@@ -313,9 +308,9 @@ void KeyUpdateBackward::cpu(In in, Out out) const {
   dispatch_float(out[0].dtype(), name(), [&]<class T>() {
     std::fill_n(out[0].data<T>(), out[0].numel(), T{0});  // one of q, k and v may have no part
     const auto part = [&](const Tensor& t, int which) {
-      return cpu::token_heads<T>(t, options.heads, which, 3);
+      return token_heads<T>(t, options.heads, which, 3);
     };
-    const auto head = [&](const Tensor& t) { return cpu::token_heads<T>(t, options.heads); };
+    const auto head = [&](const Tensor& t) { return token_heads<T>(t, options.heads); };
     const cpu::QuadraticCall<T> call(scores, forward);
     const Backward<T> backward{call,
                                values ? call.v : call.q,
@@ -356,10 +351,5 @@ Samples KeyUpdateBackward::samples() {
 }
 
 }  // namespace ops
-
-Tensor key_update(const KeyUpdateOptions& options, const Tensor& qkv, const Tensor& keys) {
-  const ops::KeyUpdate op(options);
-  return keys.defined() ? run_one(op, {qkv, keys}) : run_one(op, {qkv});
-}
 
 }  // namespace hg

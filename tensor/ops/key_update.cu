@@ -32,7 +32,7 @@ struct Element {
             static_cast<int>(at / u.d % u.heads);
   }
   __device__ float& of(const HeadRows& x, int heads) const {
-    return x.of(index, heads)[j * x.token + c];
+    return x.of(index, heads)[j * x.row + c];
   }
 };
 
@@ -55,11 +55,11 @@ __global__ void __launch_bounds__(kTileThreads)
   const int index = static_cast<int>(key / u.n), j = static_cast<int>(key % u.n);
   const int lane = threadIdx.x % kWarp;
   const float p = u.precision(index, j), factor = p == 0 ? 0 : u.a / p;
-  const float* const g = grad.of(index, u.heads) + j * grad.token;
-  const float* const k = out.of(index, u.heads) + j * out.token;
+  const float* const g = grad.of(index, u.heads) + j * grad.row;
+  const float* const k = out.of(index, u.heads) + j * out.row;
   float sum = 0;
   for (int c = lane; c < u.d; c += kWarp) {
-    dn.of(index, u.heads)[j * dn.token + c] = factor * g[c];
+    dn.of(index, u.heads)[j * dn.row + c] = factor * g[c];
     sum += g[c] * k[c];
   }
   sum = cuda::over_warp(sum, cuda::Plus{});
@@ -107,24 +107,24 @@ struct UpdateGradients {
         through(!options.stop_gradient),
         device(options.scores(!own), in.subspan(4), stream),
         update(update_of(options, device.call(), in[3])),
-        grad(cuda::token_heads(in[0], options.heads)),
+        grad(token_heads<float>(in[0], options.heads)),
         dn(Tensor::empty(in[0].shape(), DType::f32, Device::cuda)),
         dc(Tensor::empty(in[2].shape(), DType::f32, Device::cuda)),
         shared(Tensor::empty(in[2].shape(), DType::f32, Device::cuda)) {
     const cuda::QuadraticCall& c = device.call();
     sums.grad = options.values ? c.v : c.q;
-    device.set_values(cuda::token_heads(dn, options.heads));
+    device.set_values(token_heads<float>(dn, options.heads));
     launch(quotients, cuda::blocks_for(dc.numel(), kTileWarps), kTileThreads, 0, stream, update,
-           grad, cuda::token_heads(in[1], options.heads), c.v, dc.data<float>(), dc.numel());
+           grad, token_heads<float>(in[1], options.heads), c.v, dc.data<float>(), dc.numel());
     for (const Tensor& t : out) cuda::backend().fill_zero(t.raw(), t.bytes());
     sums.dq = part(options, out, 0);
-    sums.dk[0] = own ? part(options, out, 1) : cuda::token_heads(out[1], options.heads);
+    sums.dk[0] = own ? part(options, out, 1) : token_heads<float>(out[1], options.heads);
     sums.statistic = in[2].data<float>(), sums.shared = shared.data<float>();
     sums.grad_bias = dc.data<float>();
     if (through) cuda::launch_row_means(device, sums, shared.data<float>(), stream);
   }
   static HeadRows part(const KeyUpdateOptions& options, Out out, int which) {
-    return cuda::token_heads(out[0], options.heads, which, 3);
+    return token_heads<float>(out[0], options.heads, which, 3);
   }
 
   const bool own, through;
@@ -168,7 +168,7 @@ void KeyUpdate::cuda(In in, Out out, CudaStream& stream) const {
   const bool values = options.values;
   const cuda::QuadraticDevice device(options.scores(in.size() > 1), in, stream);
   const cuda::QuadraticCall& c = device.call();
-  const HeadRows to = cuda::token_heads(out[0], options.heads);
+  const HeadRows to = token_heads<float>(out[0], options.heads);
   cuda::launch_row_sums(device, out[1].data<float>(), nullptr, stream);
   cuda::QuadraticGrads sums{};
   sums.grad = values ? c.v : c.q, sums.dv = to;
@@ -176,7 +176,7 @@ void KeyUpdate::cuda(In in, Out out, CudaStream& stream) const {
   cuda::launch_side<true, cuda::kValues>(device, sums, stream);
   launch(combine, cuda::blocks_for(out[0].numel(), kTileThreads), kTileThreads, 0, stream,
          update_of(options, c, out[2]),
-         values ? c.v : cuda::token_heads(in[0], options.heads, 1, 3), values ? c.v : c.k[0], to,
+         values ? c.v : token_heads<float>(in[0], options.heads, 1, 3), values ? c.v : c.k[0], to,
          out[0].numel());
 }
 

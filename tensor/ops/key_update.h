@@ -6,8 +6,8 @@
 // are k0 -> [B, N, H D].
 #pragma once
 
-#include "tensor/op.h"
 #include "tensor/ops/attention/quadratic_options.h"
+#include "tensor/run.h"
 
 namespace hg {
 
@@ -30,8 +30,7 @@ namespace ops {
 class KeyUpdate final : public OpOf<KeyUpdate> {
  public:
   explicit KeyUpdate(const KeyUpdateOptions& options) : options(options) {}
-  HG_DECLARE_OP(options.values ? "value_update" : "key_update");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP(options.values ? "value_update" : "key_update");
   Indices auxiliary_outputs() const override { return {1, 2}; }
 
   const KeyUpdateOptions options;
@@ -49,6 +48,9 @@ class KeyUpdateBackward final : public GradientOp<KeyUpdateBackward> {
 }  // namespace ops
 
 // `keys` may be undefined: those in qkv.
-Tensor key_update(const KeyUpdateOptions& options, const Tensor& qkv, const Tensor& keys);
+inline Tensor key_update(const KeyUpdateOptions& options, const Tensor& qkv, const Tensor& keys) {
+  const ops::KeyUpdate op(options);
+  return keys.defined() ? run_one(op, {qkv, keys}) : run_one(op, {qkv});
+}
 
 }  // namespace hg

@@ -1,10 +1,8 @@
 #include "tensor/ops/l2_normalize.h"
 
 #include "tensor/cpu/elementwise.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 // max(norm, eps), NaN for a NaN
@@ -42,7 +40,7 @@ TensorSpecs L2Normalize::infer(In in) const {
   expect_floats(*this, in, 1);
   expect_rank_at_least(*this, in, 0, 1);
   expect_positive(*this, eps);
-  return {in[0].spec(), {in[0].dtype(), rows_of(in[0]), in[0].device()}};
+  return {in[0].spec(), in[0].spec(rows_of(in[0]))};
 }
 
 // square, add; max, divide
@@ -109,8 +107,4 @@ Samples L2NormalizeBackward::samples() {
   return all;
 }
 
-}  // namespace ops
-
-Tensor l2_normalize(const Tensor& x, double eps) { return run_one(ops::L2Normalize(eps), {x}); }
-
-}  // namespace hg
+}  // namespace hg::ops

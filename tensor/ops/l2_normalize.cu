@@ -11,11 +11,10 @@ struct Forward {
   const float* x;
   float *y, *norms;
   float eps;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
-    float squares = 0;
-    for (int j = row.begin(); j < row.n; j += row.step()) squares += x[row.at(j)] * x[row.at(j)];
-    const float norm = sqrtf(row.sum(squares)), inverse = 1.0f / at_least(norm, eps);
+  __device__ void operator()(const auto& row, std::int64_t index) const {
+    const float norm =
+        sqrtf(cuda::row_sum(row, [&](int j) { return x[row.at(j)] * x[row.at(j)]; }));
+    const float inverse = 1.0f / at_least(norm, eps);
     for (int j = row.begin(); j < row.n; j += row.step()) y[row.at(j)] = x[row.at(j)] * inverse;
     if (row.leads()) norms[index] = norm;
   }
@@ -26,13 +25,10 @@ struct Backward {
   const float *dy, *y, *norms;
   float* dx;
   float eps;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
+  __device__ void operator()(const auto& row, std::int64_t index) const {
     const float norm = norms[index], inverse = 1.0f / at_least(norm, eps);
-    float dot = 0;
-    if (!(norm <= eps))
-      for (int j = row.begin(); j < row.n; j += row.step()) dot += dy[row.at(j)] * y[row.at(j)];
-    dot = row.sum(dot);
+    const float dot = cuda::row_sum(
+        row, [&](int j) { return norm <= eps ? 0.0f : dy[row.at(j)] * y[row.at(j)]; });
     for (int j = row.begin(); j < row.n; j += row.step())
       dx[row.at(j)] = (dy[row.at(j)] - y[row.at(j)] * dot) * inverse;
   }

@@ -1,7 +1,7 @@
 // l2_normalize over the last axis: y = x / max(||x||, eps).
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -10,8 +10,7 @@ namespace ops {
 class L2Normalize final : public OpOf<L2Normalize> {
  public:
   explicit L2Normalize(double eps) : eps(eps) {}
-  HG_DECLARE_OP("l2_normalize");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("l2_normalize");
   Saved saved() const override { return {.in = {}, .out = {0, 1}}; }
   Indices auxiliary_outputs() const override { return {1}; }
 
@@ -29,6 +28,8 @@ class L2NormalizeBackward final : public GradientOp<L2NormalizeBackward> {
 
 }  // namespace ops
 
-Tensor l2_normalize(const Tensor& x, double eps = 1e-12);
+inline Tensor l2_normalize(const Tensor& x, double eps = 1e-12) {
+  return run_one(ops::L2Normalize(eps), {x});
+}
 
 }  // namespace hg

@@ -31,7 +31,6 @@ AnchorPairs::AnchorPairs(std::int64_t rows, const std::int64_t* label, std::int6
 
 void expect_labelled_pairs(const Op& op, In in, int similarities, int labels) {
   expect_rank(op, in, labels, 1);
-  expect_dtype(op, in, labels, DType::i64);
   const std::int64_t rows = in[labels].dim(0);
   expect_shape(op, in, similarities, {rows, rows});
 }

@@ -1,10 +1,8 @@
 #include "tensor/ops/layer_norm.h"
 
 #include "tensor/cpu/reduce.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 // Two passes: the mean first, so that the variance is a sum of squares of small numbers.
@@ -70,14 +68,14 @@ void layer_norm_backward_row(std::int64_t n, const T* dy, const T* x, const T* g
 TensorSpecs LayerNorm::infer(In in) const {
   expect_floats(*this, in, 3);
   expect_rank_at_least(*this, in, 0, 1);
-  const TensorSpec x = in[0].spec();
-  const std::int64_t width = x.shape.back();
+  const Shape& shape = in[0].shape();
+  const std::int64_t width = shape.back();
   require(width > 0, name(), "the last axis of {} is empty", in[0]);
   require(eps > 0, name(), "eps must be positive, got {}", eps);
   expect_shape(*this, in, 1, {width});
   expect_shape(*this, in, 2, {width});
-  const TensorSpec rows{x.dtype, x.shape.slice(0, x.shape.rank() - 1), x.device};
-  return {x, rows, rows};
+  const TensorSpec rows = in[0].spec(shape.slice(0, shape.rank() - 1));
+  return {in[0].spec(), rows, rows};
 }
 
 // add; subtract, square, add; scale, multiply, add
@@ -164,10 +162,4 @@ Samples LayerNormBackward::samples() {
   return all;
 }
 
-}  // namespace ops
-
-Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
-  return run_one(ops::LayerNorm(eps), {x, gamma, beta});
-}
-
-}  // namespace hg
+}  // namespace hg::ops

@@ -11,16 +11,14 @@ struct Forward {
   const float *x, *gamma, *beta;
   float *y, *mean, *rstd;
   float eps;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
-    float sum = 0, squares = 0;
-    for (int j = row.begin(); j < row.n; j += row.step()) sum += x[row.at(j)];
-    const float m = row.sum(sum) / static_cast<float>(row.n);
-    for (int j = row.begin(); j < row.n; j += row.step()) {
+  __device__ void operator()(const auto& row, std::int64_t index) const {
+    const auto n = static_cast<float>(row.n);
+    const float m = cuda::row_sum(row, [&](int j) { return x[row.at(j)]; }) / n;
+    const float squares = cuda::row_sum(row, [&](int j) {
       const float d = x[row.at(j)] - m;
-      squares += d * d;
-    }
-    const float s = 1.0f / sqrtf(row.sum(squares) / static_cast<float>(row.n) + eps);
+      return d * d;
+    });
+    const float s = 1.0f / sqrtf(squares / n + eps);
     for (int j = row.begin(); j < row.n; j += row.step())
       y[row.at(j)] = (x[row.at(j)] - m) * s * gamma[j] + beta[j];
     if (!row.leads()) return;
@@ -33,8 +31,7 @@ struct Forward {
 struct Backward {
   const float *dy, *x, *gamma, *mean, *rstd;
   float* dx;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
+  __device__ void operator()(const auto& row, std::int64_t index) const {
     const float m = mean[index], s = rstd[index], n = static_cast<float>(row.n);
     float sum = 0, dot = 0;
     for (int j = row.begin(); j < row.n; j += row.step()) {

@@ -1,7 +1,7 @@
 // layer_norm over the last axis: y = gamma (x - mean) / sqrt(var + eps) + beta, biased variance.
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -10,8 +10,7 @@ namespace ops {
 class LayerNorm final : public OpOf<LayerNorm> {
  public:
   explicit LayerNorm(double eps) : eps(eps) {}
-  HG_DECLARE_OP("layer_norm");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("layer_norm");
   Saved saved() const override { return {.in = {0, 1}, .out = {1, 2}}; }
   Indices auxiliary_outputs() const override { return {1, 2}; }
 
@@ -26,6 +25,9 @@ class LayerNormBackward final : public GradientOp<LayerNormBackward> {
 
 }  // namespace ops
 
-Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps = 1e-6);
+inline Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                         double eps = 1e-6) {
+  return run_one(ops::LayerNorm(eps), {x, gamma, beta});
+}
 
 }  // namespace hg

@@ -6,7 +6,6 @@
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/unary.h"
 #include "tensor/ops/view.h"
-#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -79,12 +78,6 @@ Samples Linear::samples() {
 }
 
 }  // namespace ops
-
-Tensor linear(const Tensor& x, const Tensor& weight) { return run_one(ops::Linear(), {x, weight}); }
-
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  return run_one(ops::Linear(), {x, weight, bias});
-}
 
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return run_one(ops::Linear(true, recording({x, weight, bias})), {x, weight, bias});

@@ -2,7 +2,7 @@
 // x [.., in], W [out, in], b [out] (optional) -> y [.., out].
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -13,8 +13,7 @@ class Linear final : public OpOf<Linear> {
   // With keep_pre a GELU's argument is a second output, which the gradient needs.
   explicit Linear(bool gelu = false, bool keep_pre = false)
       : gelu(gelu), keep_pre(gelu && keep_pre) {}
-  HG_DECLARE_OP(gelu ? "linear_gelu" : "linear");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP(gelu ? "linear_gelu" : "linear");
   Saved saved() const override { return {.in = {0, 1}, .out = {1}}; }
   Indices auxiliary_outputs() const override { return {1}; }
 
@@ -23,8 +22,12 @@ class Linear final : public OpOf<Linear> {
 
 }  // namespace ops
 
-Tensor linear(const Tensor& x, const Tensor& weight);
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
+inline Tensor linear(const Tensor& x, const Tensor& weight) {
+  return run_one(ops::Linear(), {x, weight});
+}
+inline Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return run_one(ops::Linear(), {x, weight, bias});
+}
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 }  // namespace hg

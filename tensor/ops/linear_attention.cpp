@@ -3,13 +3,9 @@
 #include "tensor/cpu/reduce.h"
 #include "tensor/cpu/scratch.h"
 #include "tensor/ops/attention/token_heads.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
-
-using cpu::TokenHeads;
 
 struct Sizes {
   std::int64_t batch, heads, n, m, f, d;  // n queries, m keys, f features
@@ -28,8 +24,7 @@ struct Sizes {
 };
 
 // Each head on one thread, or, where heads are fewer than threads, each product on all of them.
-template <class Body>
-void for_heads(const Sizes& s, Body body) {
+void for_heads(const Sizes& s, auto body) {
   const std::int64_t all = s.batch * s.heads;
   if (all >= cpu::threads()) {
     cpu::parallel_each(all, 1, [&](std::int64_t head) {
@@ -128,16 +123,10 @@ TensorSpecs LinearAttention::infer(In in) const {
   expect_inputs(*this, in, 3);
   check_operands(*this, in, heads);
   const Sizes s(in, heads);
-  const auto spec = [&](const Shape& shape) {
-    TensorSpec made = in[0].spec();
-    made.shape = shape;
-    return made;
-  };
-  TensorSpecs specs{spec({s.batch, s.n, heads * s.d}), spec({s.batch, heads, s.f, s.d})};
-  if (normalised()) {
-    specs.push_back(spec({s.batch, heads, s.f}));
-    specs.push_back(spec({s.batch, heads, s.n}));
-  }
+  TensorSpecs specs{in[0].spec({s.batch, s.n, heads * s.d}),
+                    in[0].spec({s.batch, heads, s.f, s.d})};
+  for (const std::int64_t size : {s.f, s.n})
+    if (normalised()) specs.push_back(in[0].spec({s.batch, heads, size}));
   return specs;
 }
 
@@ -153,7 +142,7 @@ CostParts LinearAttention::cost(In in, In out) const {
 void LinearAttention::cpu(In in, Out out) const {
   const Sizes s(in, heads);
   dispatch_float(out[0].dtype(), name(), [&]<class T>() {
-    const auto head = [&](const Tensor& t) { return cpu::token_heads<T>(t, heads); };
+    const auto head = [&](const Tensor& t) { return token_heads<T>(t, heads); };
     for_heads(s, Forward<T>{s, head(in[0]), head(in[1]), head(in[2]), head(out[0]),
                             out[1].data<T>(), normalised() ? out[2].data<T>() : nullptr,
                             normalised() ? out[3].data<T>() : nullptr, static_cast<T>(floor)});
@@ -161,10 +150,8 @@ void LinearAttention::cpu(In in, Out out) const {
 }
 
 Tensors LinearAttention::grad(const GradArgs& args) const {
-  Tensors inputs{args.grad_out[0]};
-  inputs.insert(inputs.end(), args.in.begin(), args.in.end());
-  inputs.insert(inputs.end(), args.out.begin(), args.out.end());
-  return run(LinearAttentionBackward(*this), inputs);
+  const Tensors first = joined({args.grad_out[0]}, args.in);
+  return run(LinearAttentionBackward(*this), joined(first, args.out));
 }
 
 Samples LinearAttention::samples() {
@@ -207,7 +194,7 @@ CostParts LinearAttentionBackward::cost(In in, In out) const {
 void LinearAttentionBackward::cpu(In in, Out out) const {
   const Sizes s(in.subspan(1), forward.heads);
   dispatch_float(out[0].dtype(), name(), [&]<class T>() {
-    const auto head = [&](const Tensor& t) { return cpu::token_heads<T>(t, forward.heads); };
+    const auto head = [&](const Tensor& t) { return token_heads<T>(t, forward.heads); };
     for_heads(s, Backward<T>{s, head(in[1]), head(in[2]), head(in[3]), head(in[4]), head(in[0]),
                              head(out[0]), head(out[1]), head(out[2]), in[5].data<T>(),
                              forward.normalised() ? in[6].data<T>() : nullptr,
@@ -235,11 +222,4 @@ Samples LinearAttentionBackward::samples() {
   return all;
 }
 
-}  // namespace ops
-
-Tensor linear_attention(const Tensor& f, const Tensor& g, const Tensor& v, std::int64_t heads,
-                        double floor) {
-  return run_one(ops::LinearAttention(heads, floor), {f, g, v});
-}
-
-}  // namespace hg
+}  // namespace hg::ops

@@ -58,11 +58,6 @@ struct Row {
 };
 
 __device__ int lane() { return static_cast<int>(threadIdx.x) % cuda::kWarp; }
-__device__ float dot(const float* x, const float* y, std::int64_t n) {  // over the warp
-  float sum = 0;
-  for (std::int64_t c = lane(); c < n; c += cuda::kWarp) sum += x[c] * y[c];
-  return cuda::over_warp(sum, cuda::Plus{});
-}
 __device__ float at_least(float x, float floor) { return x < floor ? floor : x; }
 
 // den = f . z, o = o / max(den, floor)
@@ -70,7 +65,7 @@ __global__ void __launch_bounds__(kThreads)
     divide(const float* f, const float* z, float* o, float* den, Sizes s, float floor) {
   const Row row(s.n, s.heads);
   if (row.index >= s.images * s.n * s.heads) return;
-  const float sum = dot(f + row.index * s.f, z + row.head * s.f, s.f);
+  const float sum = cuda::warp_dot(f + row.index * s.f, z + row.head * s.f, static_cast<int>(s.f));
   if (lane() == 0) den[row.head * s.n + row.token] = sum;
   const float inverse = 1.0f / at_least(sum, floor);
   for (std::int64_t c = lane(); c < s.d; c += cuda::kWarp) o[row.index * s.d + c] *= inverse;
@@ -84,7 +79,7 @@ __global__ void __launch_bounds__(kThreads)
   if (row.index >= s.images * s.n * s.heads) return;
   const float* const g = grad + row.index * s.d;
   const float sum = den[row.head * s.n + row.token], inverse = 1.0f / at_least(sum, floor);
-  const float along = dot(g, o + row.index * s.d, s.d);
+  const float along = cuda::warp_dot(g, o + row.index * s.d, static_cast<int>(s.d));
   const float slope = sum < floor ? 0 : -along * inverse;
   if (lane() == 0) dden[row.index] = slope;
   for (std::int64_t c = lane(); c < s.d; c += cuda::kWarp)

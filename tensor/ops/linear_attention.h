@@ -3,7 +3,7 @@
 // f [B, N, H F], g [B, M, H F], v [B, M, H D] -> o [B, N, H D].
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -14,8 +14,7 @@ class LinearAttention final : public OpOf<LinearAttention> {
  public:
   static constexpr double kNoDenominator = -1;  // as floor: o_i = f_i^T S
   LinearAttention(std::int64_t heads, double floor) : heads(heads), floor(floor) {}
-  HG_DECLARE_OP("linear_attention");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("linear_attention");
   Indices auxiliary_outputs() const override { return {1, 2, 3}; }
 
   bool normalised() const { return floor >= 0; }
@@ -34,7 +33,10 @@ class LinearAttentionBackward final : public GradientOp<LinearAttentionBackward>
 
 }  // namespace ops
 
-Tensor linear_attention(const Tensor& f, const Tensor& g, const Tensor& v, std::int64_t heads,
-                        double floor = ops::LinearAttention::kNoDenominator);
+inline Tensor linear_attention(const Tensor& f, const Tensor& g, const Tensor& v,
+                               std::int64_t heads,
+                               double floor = ops::LinearAttention::kNoDenominator) {
+  return run_one(ops::LinearAttention(heads, floor), {f, g, v});
+}
 
 }  // namespace hg

@@ -5,10 +5,8 @@
 #include "tensor/cpu/scratch.h"
 #include "tensor/ops/permute.h"
 #include "tensor/ops/view.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 // How the call splits into products of m x k by k x n.
@@ -106,8 +104,4 @@ Samples Matmul::samples() {
           sample(Matmul(), {S::uniform({50, 300}), S::uniform({300, 40})}, 1e-5)};
 }
 
-}  // namespace ops
-
-Tensor matmul(const Tensor& a, const Tensor& b) { return run_one(ops::Matmul(), {a, b}); }
-
-}  // namespace hg
+}  // namespace hg::ops

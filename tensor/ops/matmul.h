@@ -2,21 +2,20 @@
 // Either side may be a transposed view (hg::transpose), which is read in place.
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
 
 class Matmul final : public OpOf<Matmul> {
  public:
-  HG_DECLARE_OP("matmul");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("matmul");
   Saved saved() const override { return {.in = {0, 1}, .out = {}}; }
   Indices strided_inputs() const override { return {0, 1}; }
 };
 
 }  // namespace ops
 
-Tensor matmul(const Tensor& a, const Tensor& b);
+inline Tensor matmul(const Tensor& a, const Tensor& b) { return run_one(ops::Matmul(), {a, b}); }
 
 }  // namespace hg

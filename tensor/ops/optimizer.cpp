@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "tensor/cpu/update.h"
-#include "tensor/run.h"
 
 namespace hg {
 
@@ -66,8 +65,7 @@ Cost update_cost(In in, In out, const UpdateRanges& part, std::uint64_t flops) {
 }
 
 // body(begin, end) for pieces of what is changed of n elements.
-template <class Body>
-void for_changed(std::int64_t n, const UpdateRanges& part, Body body) {
+void for_changed(std::int64_t n, const UpdateRanges& part, auto body) {
   if (part.all()) return cpu::parallel_for(n, cpu::kElementGrain, body);
   const std::int64_t periods = n / part.period;
   const std::int64_t grain = std::max<std::int64_t>(
@@ -110,6 +108,17 @@ auto adamw_update(const AdamWOptions& o) {
   };
 }
 
+// Of parameters of these shapes: p, m, v and so many gradients.
+std::vector<SampleInput> adamw_inputs(std::initializer_list<Shape> shapes, std::size_t grads) {
+  using S = SampleInput;
+  std::vector<S> all;
+  for (const Shape& shape : shapes) {
+    all.insert(all.end(), {S::uniform(shape), S::uniform(shape), S::uniform(shape, 0.1, 1)});
+    all.insert(all.end(), grads, S::uniform(shape));
+  }
+  return all;
+}
+
 }  // namespace
 
 TensorSpecs AdamW::infer(In in) const {
@@ -135,19 +144,14 @@ void AdamW::cpu(In in, Out) const {
 }
 
 Samples AdamW::samples() {
-  const auto inputs = [](const Shape& shape, std::size_t grads) {
-    using S = SampleInput;
-    std::vector<S> all{S::uniform(shape), S::uniform(shape), S::uniform(shape, 0.1, 1)};
-    all.insert(all.end(), grads, S::uniform(shape));
-    return all;
-  };
-  return {sample(AdamW({.lr = 0.1, .weight_decay = 0.05}), inputs({3, 197}, 1)),
-          sample(AdamW({.lr = 0.1, .step = 7}), inputs({1}, 2)),
-          sample(AdamW({.lr = 0.1, .step = 1000, .grad_scale = 0.3}), inputs({5, 71, 101}, 3)),
-          sample(AdamW({.grad_scale = 2}), inputs({197}, 1)),
-          sample(AdamW({.lr = 0.1, .ranges = {40, {{3, 4}, {7, 40}}}}), inputs({5, 80}, 2)),
-          sample(AdamW({.lr = 0.1, .ranges = {17, {}}}), inputs({17}, 1)),
-          sample(AdamW({}), inputs({0, 3}, 1))};
+  return {
+      sample(AdamW({.lr = 0.1, .weight_decay = 0.05}), adamw_inputs({{3, 197}}, 1)),
+      sample(AdamW({.lr = 0.1, .step = 7}), adamw_inputs({{1}}, 2)),
+      sample(AdamW({.lr = 0.1, .step = 1000, .grad_scale = 0.3}), adamw_inputs({{5, 71, 101}}, 3)),
+      sample(AdamW({.grad_scale = 2}), adamw_inputs({{197}}, 1)),
+      sample(AdamW({.lr = 0.1, .ranges = {40, {{3, 4}, {7, 40}}}}), adamw_inputs({{5, 80}}, 2)),
+      sample(AdamW({.lr = 0.1, .ranges = {17, {}}}), adamw_inputs({{17}}, 1)),
+      sample(AdamW({}), adamw_inputs({{0, 3}}, 1))};
 }
 
 AdamW AdamWAll::of(std::size_t parameter) const {
@@ -192,19 +196,11 @@ void AdamWAll::cpu(In in, Out) const {
 }
 
 Samples AdamWAll::samples() {
-  const auto inputs = [](std::initializer_list<Shape> shapes, std::size_t copies) {
-    std::vector<S> all;
-    for (const Shape& shape : shapes) {
-      all.insert(all.end(), {S::uniform(shape), S::uniform(shape), S::uniform(shape, 0.1, 1)});
-      all.insert(all.end(), copies, S::uniform(shape));
-    }
-    return all;
-  };
   return {sample(AdamWAll({.lr = 0.1, .step = 3}, {0.05, 0, 0.01, 0.02, 0}, 1),
-                 inputs({{3, 197}, {1}, {0, 3}, {7, 701}, {1024}}, 1)),
-          sample(AdamWAll({.lr = 0.1, .grad_scale = 0.3}, {0.05}, 1), inputs({{1025}}, 1)),
+                 adamw_inputs({{3, 197}, {1}, {0, 3}, {7, 701}, {1024}}, 1)),
+          sample(AdamWAll({.lr = 0.1, .grad_scale = 0.3}, {0.05}, 1), adamw_inputs({{1025}}, 1)),
           sample(AdamWAll({.lr = 0.1, .step = 9, .grad_scale = 0.3}, {0.05, 0}, 3),
-                 inputs({{91, 97}, {5}}, 3))};
+                 adamw_inputs({{91, 97}, {5}}, 3))};
 }
 
 TensorSpecs Sgd::infer(In in) const {
@@ -302,35 +298,6 @@ Samples GradNorm::samples() {
 }
 
 }  // namespace ops
-
-namespace {
-
-Tensors joined(std::initializer_list<Tensor> states, In grads) {
-  Tensors all;
-  all.reserve(states.size() + grads.size());
-  all.insert(all.end(), states.begin(), states.end());
-  all.insert(all.end(), grads.begin(), grads.end());
-  return all;
-}
-
-}  // namespace
-
-void adamw_step(const AdamWOptions& options, const Tensor& p, const Tensor& m, const Tensor& v,
-                In grads) {
-  run(ops::AdamW(options), joined({p, m, v}, grads));
-}
-
-void adamw_step_all(const AdamWOptions& options, const CachedVector<double>& weight_decays,
-                    std::size_t copies, In tensors) {
-  run(ops::AdamWAll(options, weight_decays, copies), tensors);
-}
-
-void sgd_step(const SgdOptions& options, const Tensor& p, const Tensor& buffer, In grads) {
-  const ops::Sgd op(options);
-  run(op, op.states() == 1 ? joined({p}, grads) : joined({p, buffer}, grads));
-}
-
-Tensor grad_norm(In grads, int copies) { return run(ops::GradNorm(copies), grads)[0]; }
 
 double clip_scale(double norm, double max_norm) {
   require(std::isfinite(norm), "clip_scale", "gradient norm is {}", norm);

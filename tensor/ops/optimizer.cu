@@ -37,8 +37,7 @@ struct Part {
 };
 
 // step(part, elements of it) for each range; all of a parameter is a single one.
-template <class Step>
-void for_parts(const UpdateRanges& part, std::int64_t n, Step step) {
+void for_parts(const UpdateRanges& part, std::int64_t n, auto step) {
   if (n == 0) return;
   if (part.all()) return step(Part{n, 0, n}, n);
   for (const auto& [first, second] : part.ranges)
@@ -167,7 +166,7 @@ __global__ void __launch_bounds__(kThreads)
     const float g = at.grads.at(i);
     sum += g * g;
   }
-  sum = cuda::block_sum<kThreads>(sum);
+  sum = cuda::over_threads<kThreads>(sum, cuda::Plus{});
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 
@@ -97,15 +97,22 @@ class GradNorm final : public NonDifferentiable<GradNorm> {
 
 }  // namespace ops
 
-void adamw_step(const AdamWOptions& options, const Tensor& p, const Tensor& m, const Tensor& v,
-                In grads);
+inline void adamw_step(const AdamWOptions& options, const Tensor& p, const Tensor& m,
+                       const Tensor& v, In grads) {
+  run(ops::AdamW(options), joined({p, m, v}, grads));
+}
 // p, m, v and as many gradients of every parameter, and their weight decays in place of that of the
 // options.
-void adamw_step_all(const AdamWOptions& options, const CachedVector<double>& weight_decays,
-                    std::size_t copies, In tensors);
+inline void adamw_step_all(const AdamWOptions& options, const CachedVector<double>& weight_decays,
+                           std::size_t copies, In tensors) {
+  run(ops::AdamWAll(options, weight_decays, copies), tensors);
+}
 // `buffer` starts as zeros; without momentum it isn't used and may be undefined.
-void sgd_step(const SgdOptions& options, const Tensor& p, const Tensor& buffer, In grads);
-Tensor grad_norm(In grads, int copies = 1);
+inline void sgd_step(const SgdOptions& options, const Tensor& p, const Tensor& buffer, In grads) {
+  const ops::Sgd op(options);
+  run(op, op.states() == 1 ? joined({p}, grads) : joined({p, buffer}, grads));
+}
+inline Tensor grad_norm(In grads, int copies = 1) { return run(ops::GradNorm(copies), grads)[0]; }
 // The grad_scale that brings gradients of this norm down to max_norm; 1 if they are below it or if
 // max_norm <= 0 (off). Throws if the norm is not finite.
 double clip_scale(double norm, double max_norm);

@@ -5,10 +5,8 @@
 
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/scratch.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 using Heuristic = PatchScoreOptions::Heuristic;
@@ -86,8 +84,7 @@ float entropy_bits(const std::uint32_t* counts, std::int64_t bins, std::int64_t 
 }
 
 // score(counts) of each patch's luminance
-template <class Score>
-void score_histograms(const Band& band, int shift, float* scores, Score score) {
+void score_histograms(const Band& band, int shift, float* scores, auto score) {
   const cpu::Scratch<Byte> gray(band.channels == 3 ? band.patch * band.width : 0);
   if (band.channels == 3)
     luminance(band.patch * band.width, band.line(0, 0), band.line(1, 0), band.line(2, 0), gray);
@@ -184,8 +181,7 @@ void score_terms(const Band& band, const float* terms, float* scores) {
 }
 
 // body(band, its scores) for every row of patches
-template <class Body>
-void for_each_band(const Tensor& images, std::int64_t patch, const Tensor& out, Body body) {
+void for_each_band(const Tensor& images, std::int64_t patch, const Tensor& out, auto body) {
   const Shape& s = images.shape();
   const std::int64_t down = s[2] / patch, across = s[3] / patch, plane = s[2] * s[3];
   const Byte* pixels = images.data<Byte>();
@@ -293,10 +289,4 @@ Samples PatchScores::samples() {
   return all;
 }
 
-}  // namespace ops
-
-Tensor patch_scores(const Tensor& pixels, const PatchScoreOptions& options) {
-  return run_one(ops::PatchScores(options), {pixels});
-}
-
-}  // namespace hg
+}  // namespace hg::ops

@@ -23,8 +23,7 @@ struct Patch {
     return pixels + pixel / side * width + pixel % side;
   }
   // f(value) for the lane's share of a channel
-  template <class F>
-  __device__ void each(int channel, F f) const {
+  __device__ void each(int channel, auto f) const {
     for (int k = lane(); k < area(); k += cuda::kWarp) f(at(k)[channel * plane]);
   }
   __device__ unsigned luminance(int pixel) const {

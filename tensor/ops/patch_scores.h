@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 
@@ -40,6 +40,8 @@ class PatchScores final : public NonDifferentiable<PatchScores> {
 
 }  // namespace ops
 
-Tensor patch_scores(const Tensor& pixels, const PatchScoreOptions& options);
+inline Tensor patch_scores(const Tensor& pixels, const PatchScoreOptions& options) {
+  return run_one(ops::PatchScores(options), {pixels});
+}
 
 }  // namespace hg

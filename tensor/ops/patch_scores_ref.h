@@ -16,8 +16,7 @@ struct Patch {
     const std::int64_t plane = image * images.dim(1) + c;
     return images[(plane * images.dim(2) + top + y) * images.dim(3) + left + x];
   }
-  template <class F>
-  void each(std::int64_t c, F f) const {
+  void each(std::int64_t c, auto f) const {
     for (std::int64_t y = 0; y < side; ++y)
       for (std::int64_t x = 0; x < side; ++x) f(at(c, y, x));
   }

@@ -4,10 +4,8 @@
 
 #include "tensor/cpu/elementwise.h"
 #include "tensor/ops/gather.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 void check_division(const Op& op, std::int64_t patch, const Shape& images) {
@@ -18,8 +16,7 @@ void check_division(const Op& op, std::int64_t patch, const Shape& images) {
 
 // copy(a, b) for each run of `patch` pixels that lies at a in images [B,C,H,W] and at b in patches;
 // a chunk of the parallel loop is a few rows of patches.
-template <class Copy>
-void for_each_run(const Shape& images, std::int64_t patch, Copy copy) {
+void for_each_run(const Shape& images, std::int64_t patch, auto copy) {
   const std::int64_t channels = images[1], height = images[2], width = images[3];
   const std::int64_t down = height / patch, across = width / patch;
   const std::int64_t row_size = channels * patch * width;  // elements in a row of patches
@@ -80,9 +77,7 @@ TensorSpecs Patchify::infer(In in) const {
   expect_rank(*this, in, 0, 4);
   const Shape& x = in[0].shape();
   check_division(*this, patch, x);
-  TensorSpec spec = in[0].spec();
-  spec.shape = {x[0], patches_of(x, patch), x[1] * patch * patch};
-  return {spec};
+  return {in[0].spec({x[0], patches_of(x, patch), x[1] * patch * patch})};
 }
 
 CostParts Patchify::cost(In in, In out) const { return elementwise_cost(in, out, 0); }
@@ -114,9 +109,7 @@ TensorSpecs PatchifyKept::infer(In in) const {
   check_division(*this, patch, x);
   require(in[1].rank() == 2 && in[1].dim(0) == x[0], name(), "keep {} does not fit {}", in[1],
           in[0]);
-  TensorSpec spec = in[0].spec();
-  spec.shape = {x[0], in[1].dim(1), x[1] * patch * patch};
-  return {spec};
+  return {in[0].spec({x[0], in[1].dim(1), x[1] * patch * patch})};
 }
 
 // a patch kept twice is read once
@@ -191,19 +184,4 @@ Samples Unpatchify::samples() {
           sample(Unpatchify(2, 1, 4, 6), {S::integers({2, 6, 4}, 100)})};
 }
 
-}  // namespace ops
-
-Tensor patchify(const Tensor& images, std::int64_t patch) {
-  return run_one(ops::Patchify(patch), {images});
-}
-
-Tensor patchify(const Tensor& images, std::int64_t patch, const Tensor& keep) {
-  return run_one(ops::PatchifyKept(patch), {images, keep});
-}
-
-Tensor unpatchify(const Tensor& patches, std::int64_t patch, std::int64_t channels,
-                  std::int64_t height, std::int64_t width) {
-  return run_one(ops::Unpatchify(patch, channels, height, width), {patches});
-}
-
-}  // namespace hg
+}  // namespace hg::ops

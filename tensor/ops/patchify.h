@@ -2,7 +2,7 @@
 // gradient. Patches in raster order, the pixels of one by (channel, row, column).
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -11,8 +11,7 @@ namespace ops {
 class Patchify final : public OpOf<Patchify> {
  public:
   explicit Patchify(std::int64_t patch) : patch(patch) {}
-  HG_DECLARE_OP("patchify");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("patchify");
   Saved saved() const override { return {.in = {}, .out = {}}; }
 
   const std::int64_t patch;
@@ -22,8 +21,7 @@ class Patchify final : public OpOf<Patchify> {
 class PatchifyKept final : public OpOf<PatchifyKept> {
  public:
   explicit PatchifyKept(std::int64_t patch) : patch(patch) {}
-  HG_DECLARE_OP("patchify_kept");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("patchify_kept");
   Saved saved() const override { return {.in = {1}, .out = {}}; }
 
   const std::int64_t patch;
@@ -34,8 +32,7 @@ class Unpatchify final : public OpOf<Unpatchify> {
  public:
   Unpatchify(std::int64_t patch, std::int64_t channels, std::int64_t height, std::int64_t width)
       : patch(patch), channels(channels), height(height), width(width) {}
-  HG_DECLARE_OP("unpatchify");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("unpatchify");
   Saved saved() const override { return {.in = {}, .out = {}}; }
 
   const std::int64_t patch, channels, height, width;
@@ -43,9 +40,15 @@ class Unpatchify final : public OpOf<Unpatchify> {
 
 }  // namespace ops
 
-Tensor patchify(const Tensor& images, std::int64_t patch);
-Tensor patchify(const Tensor& images, std::int64_t patch, const Tensor& keep);
-Tensor unpatchify(const Tensor& patches, std::int64_t patch, std::int64_t channels,
-                  std::int64_t height, std::int64_t width);
+inline Tensor patchify(const Tensor& images, std::int64_t patch) {
+  return run_one(ops::Patchify(patch), {images});
+}
+inline Tensor patchify(const Tensor& images, std::int64_t patch, const Tensor& keep) {
+  return run_one(ops::PatchifyKept(patch), {images, keep});
+}
+inline Tensor unpatchify(const Tensor& patches, std::int64_t patch, std::int64_t channels,
+                         std::int64_t height, std::int64_t width) {
+  return run_one(ops::Unpatchify(patch, channels, height, width), {patches});
+}
 
 }  // namespace hg

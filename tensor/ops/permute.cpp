@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "tensor/cpu/elementwise.h"
-#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -104,8 +103,6 @@ Samples Permute::samples() {
 }
 
 }  // namespace ops
-
-Tensor permute(const Tensor& x, const Shape& order) { return run_one(ops::Permute(order), {x}); }
 
 Tensor contiguous(const Tensor& x) {
   if (x.contiguous()) return x;

@@ -1,7 +1,7 @@
 // Copies a tensor with its axes in another order: out[i_perm[0], i_perm[1], ..] = in[i_0, i_1, ..].
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -9,8 +9,7 @@ namespace ops {
 class Permute final : public OpOf<Permute> {
  public:
   explicit Permute(const Shape& order) : order(order) {}  // output axis i is input axis order[i]
-  HG_DECLARE_OP("permute");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("permute");
   Saved saved() const override { return {.in = {}, .out = {}}; }
   Indices strided_inputs() const override { return {0}; }
 
@@ -19,6 +18,8 @@ class Permute final : public OpOf<Permute> {
 
 }  // namespace ops
 
-Tensor permute(const Tensor& x, const Shape& order);
+inline Tensor permute(const Tensor& x, const Shape& order) {
+  return run_one(ops::Permute(order), {x});
+}
 
 }  // namespace hg

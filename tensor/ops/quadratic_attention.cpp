@@ -4,10 +4,9 @@
 #include <cmath>
 
 #include "tensor/ops/attention/quadratic_backward.h"
-#include "tensor/run.h"
+#include "tensor/ops/gather.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 using Map = QuadraticOptions::Map;
@@ -26,7 +25,7 @@ struct Counts {
   bool bias, query_norm;
 
   Counts(const QuadraticOptions& o, In in) {
-    const cpu::QuadraticSizes s(o, in);
+    const QuadraticSizes s(o, in);
     heads = static_cast<std::uint64_t>(s.batch * s.heads);
     n = static_cast<std::uint64_t>(s.n), m = static_cast<std::uint64_t>(s.m);
     d = static_cast<std::uint64_t>(s.d), r = static_cast<std::uint64_t>(s.components);
@@ -72,7 +71,7 @@ void check_options(const Op& op, const QuadraticOptions& o) {
 }
 
 void check_prior(const Op& op, const QuadraticOptions& o, In in) {
-  const cpu::QuadraticSizes s(o, in);
+  const QuadraticSizes s(o, in);
   expect_rank(op, in, o.prior_input(), 4);
   const Tensor& prior = in[o.prior_input()];
   const Shape& p = prior.shape();
@@ -114,7 +113,7 @@ void check_operands(const Op& op, const QuadraticOptions& o, In in) {
     expect_shape(op, in, 1, {batch, in[1].dim(1), width});
     expect_shape(op, in, 2, in[1].shape());
   }
-  const cpu::QuadraticSizes s(o, in);
+  const QuadraticSizes s(o, in);
   require(s.m > 0, op.name(), "nothing to attend to: {}", in[o.apart ? 1 : 0]);
   require(!o.causal || s.n == s.m, op.name(), "a causal mask needs as many keys as queries");
   for (int i = 0; i < o.extra_keys; ++i)
@@ -122,15 +121,10 @@ void check_operands(const Op& op, const QuadraticOptions& o, In in) {
   if (o.prior != Prior::none) check_prior(op, o, in);
 }
 
-void check_ids(const Op& op, const QuadraticOptions& o, In in) {
+void check_positions(const Op& op, const QuadraticOptions& o, In in) {
   for (int list = 1; list <= o.position_inputs(); ++list) {
     const Shape& prior = in[o.prior_input()].shape();
-    const Tensor& ids = in[o.prior_input() + list];
-    const std::int64_t positions = std::max(prior[1], prior[2]);
-    const std::int64_t* id = ids.data<std::int64_t>();
-    for (std::int64_t i = 0; i < ids.numel(); ++i)
-      require(id[i] >= 0 && id[i] < positions, op.name(),
-              "id {} at position {} of {} out of range: {} positions", id[i], i, ids, positions);
+    check_ids(op, in[o.prior_input() + list], std::max(prior[1], prior[2]), "positions");
   }
 }
 
@@ -138,39 +132,30 @@ std::uint64_t prior_bytes(const QuadraticOptions& o, In in) {
   return bytes_of(in.subspan(static_cast<std::size_t>(o.prior_input())));
 }
 
+// clip, multiply
+std::uint64_t prior_flops(const QuadraticOptions& o, const Counts& c) {
+  return (o.prior == Prior::none ? 0 : o.prior == Prior::clipped ? 2 : 1) * c.r * c.seen;
+}
+
 // Work on one weight beyond its score: see the reference.
 std::uint64_t weight_flops(const QuadraticOptions& o, const Counts& c) {
-  std::uint64_t flops = o.dropout > 0 ? c.pairs() : 0;
-  switch (o.spread) {
-    case Spread::none:
-      break;
-    case Spread::entropy:  // ln, multiply, add
-      flops += 3 * c.pairs();
-      break;
-    case Spread::squares:
-      flops += 2 * c.pairs();
-      break;
-    case Spread::small:
-      flops += c.pairs();
-      break;
-  }
+  constexpr std::uint64_t kSpread[] = {0, 3, 2,
+                                       1};  // entropy: ln, multiply, add; squares: 2; small
+  const std::uint64_t flops =
+      ((o.dropout > 0 ? 1 : 0) + kSpread[static_cast<int>(o.spread)]) * c.pairs();
   switch (o.map) {
-    case Map::softmax:  // max, subtract, exp, add; the sum over components, divide; clip, multiply
-      flops += 5 * c.r * c.seen;
-      if (o.prior != Prior::none) flops += (o.prior == Prior::clipped ? 2 : 1) * c.r * c.seen;
+    case Map::softmax: {  // max, subtract, exp, add; the sum over components, divide
       // max, subtract, exp, add, divide, add; multiply
-      if (o.responsibilities) flops += (o.prior == Prior::none ? 6 : 7) * c.r * c.pairs();
-      break;
+      const std::uint64_t shares = o.responsibilities ? (o.prior == Prior::none ? 6 : 7) : 0;
+      return flops + 5 * c.r * c.seen + prior_flops(o, c) + shares * c.r * c.pairs();
+    }
     case Map::best:
-      flops += (c.r - 1 + 5) * c.seen;
-      break;
+      return flops + (c.r - 1 + 5) * c.seen;
     // the search for the threshold counts as sorting does
     case Map::sparsemax:  // running sum 1, test 3, subtract, max
-      flops += c.sort() + 6 * c.pairs();
-      break;
+      return flops + c.sort() + 6 * c.pairs();
     case Map::entmax15:  // max, subtract, halve; sums 3, mean 1, t 10; subtract, max, square
-      flops += c.sort() + 20 * c.pairs();
-      break;
+      return flops + c.sort() + 20 * c.pairs();
   }
   return flops;
 }
@@ -180,10 +165,8 @@ std::uint64_t spread_flops(const QuadraticOptions& o, const Counts& c) {
   if (!o.spread_gradient()) return 0;
   const std::uint64_t added = (o.spread == Spread::entropy ? 4 : 2) * c.pairs();
   switch (o.map) {
-    case Map::softmax: {  // exp(scale s - lse) 3, clip, multiply; the sum over components
-      const std::uint64_t prior = o.prior == Prior::none ? 0 : o.prior == Prior::clipped ? 2 : 1;
-      return added + ((3 + prior) * c.r + c.r - 1) * c.seen;
-    }
+    case Map::softmax:  // exp(scale s - lse) 3; the sum over components
+      return added + (3 * c.r + c.r - 1) * c.seen + prior_flops(o, c);
     case Map::best:  // logits, their max; exp(l - lse) 2
       return added + (c.r * (c.query_norm ? 2 : 1) + c.r - 1 + 2) * c.pairs();
     case Map::sparsemax:  // scale; subtract, max
@@ -198,12 +181,9 @@ std::uint64_t backward_weight_flops(const QuadraticOptions& o, const Counts& c, 
   const std::uint64_t dropped = o.dropout > 0 ? 2 * c.pairs() : 0;
   const std::uint64_t delta = 2 * c.heads * c.n * c.d;
   switch (o.map) {
-    case Map::softmax: {  // exp(scale s - lse) 3, ds 3; the sum over components; clip, multiply; 4
-      std::uint64_t flops = (6 * c.r + c.r - 1) * c.seen;
-      if (o.prior != Prior::none) flops += (o.prior == Prior::clipped ? 2 : 1) * c.r * c.seen;
-      if (wants_prior) flops += 4 * c.r * c.seen;
-      return flops + delta + dropped;
-    }
+    case Map::softmax:  // exp(scale s - lse) 3, ds 3; the sum over components; the prior's 4
+      return (6 * c.r + c.r - 1 + (wants_prior ? 4 * c.r : 0)) * c.seen + prior_flops(o, c) +
+             delta + dropped;
     case Map::best:  // logits, their max; exp(l - lse) 2, ds 3
       return (c.r * (c.query_norm ? 2 : 1) + c.r - 1 + 5) * c.seen + delta + dropped;
     case Map::sparsemax:  // scale; weights 2, support 1; sums 3; ds 3
@@ -225,7 +205,7 @@ void clip_gradient(const Tensor& prior, const Tensor& grad) {
 // Adds what the heads of all images left, [B H, R m], up in the table, image by image.
 template <class T>
 void add_up(const cpu::QuadraticCall<T>& call, const T* sums, T* table) {
-  const cpu::QuadraticSizes& s = call.s;
+  const QuadraticSizes& s = call.s;
   for (std::int64_t head = 0; head < s.batch * s.heads; ++head)
     for (std::int64_t r = 0; r < s.components; ++r)
       for (std::int64_t j = 0; j < s.m; ++j)
@@ -331,14 +311,10 @@ std::vector<QuadraticSample> quadratic_samples() {
 
 TensorSpecs QuadraticAttention::infer(In in) const {
   check_operands(*this, options, in);
-  const cpu::QuadraticSizes s(options, in);
-  TensorSpec out = in[0].spec(), lse = in[0].spec(), shares = in[0].spec();
-  TensorSpecs specs;
-  out.shape = {s.batch, s.n, s.heads * s.d};
-  lse.shape = {s.batch, s.heads, s.n};
-  shares.shape = {s.batch, s.heads, s.m, s.components};
-  specs = {out, lse};
-  if (options.responsibilities) specs.push_back(shares);
+  const QuadraticSizes s(options, in);
+  const TensorSpec lse = in[0].spec({s.batch, s.heads, s.n});
+  TensorSpecs specs{in[0].spec({s.batch, s.n, s.heads * s.d}), lse};
+  if (options.responsibilities) specs.push_back(in[0].spec({s.batch, s.heads, s.m, s.components}));
   if (options.spread != Spread::none) specs.push_back(lse);
   return specs;
 }
@@ -357,16 +333,16 @@ CostParts QuadraticAttention::cost(In in, In out) const {
 }
 
 void QuadraticAttention::cpu(In in, Out out) const {
-  check_ids(*this, options, in);
-  const cpu::QuadraticSizes s(options, in);
+  check_positions(*this, options, in);
+  const QuadraticSizes s(options, in);
   // Queries of one head per task: a few blocks share the packed keys. Responsibilities are summed
   // over all of them.
   const std::int64_t rows = options.responsibilities ? std::max<std::int64_t>(s.n, 1) : 1536;
   const std::int64_t pieces = (s.n + rows - 1) / rows;
   dispatch_float(out[0].dtype(), name(), [&]<class T>() {
     cpu::QuadraticForward<T> forward{
-        cpu::QuadraticCall<T>(options, in), cpu::token_heads<T>(out[0], options.heads),
-        out[1].data<T>(), options.responsibilities ? out[2].data<T>() : nullptr,
+        cpu::QuadraticCall<T>(options, in), token_heads<T>(out[0], options.heads), out[1].data<T>(),
+        options.responsibilities ? out[2].data<T>() : nullptr,
         options.spread != Spread::none ? out[options.spread_output()].data<T>() : nullptr};
     const cpu::SharedPriors<T> shared(forward.call);
     cpu::parallel_each(s.batch * s.heads * pieces, 1, [&](std::int64_t task) {
@@ -403,7 +379,7 @@ TensorSpecs QuadraticAttentionBackward::infer(In in) const {
   const In forward = in.subspan(static_cast<std::size_t>(before()));
   expect_float(*this, in.first(in.size() - static_cast<std::size_t>(options.position_inputs())));
   check_operands(*this, options, forward);
-  const cpu::QuadraticSizes s(options, forward);
+  const QuadraticSizes s(options, forward);
   expect_shape(*this, in, 0, {s.batch, s.n, s.heads * s.d});
   expect_shape(*this, in, 1, in[0].shape());
   for (int i = 2; i < before(); ++i) expect_shape(*this, in, i, {s.batch, s.heads, s.n});
@@ -440,15 +416,15 @@ CostParts QuadraticAttentionBackward::cost(In in, In out) const {
 
 void QuadraticAttentionBackward::cpu(In in, Out out) const {
   const In forward = in.subspan(static_cast<std::size_t>(before()));
-  check_ids(*this, options, forward);
-  const cpu::QuadraticSizes s(options, forward);
+  check_positions(*this, options, forward);
+  const QuadraticSizes s(options, forward);
   const std::int64_t heads = s.batch * s.heads;
   dispatch_float(in[0].dtype(), name(), [&]<class T>() {
     cpu::QuadraticBackward<T> backward{cpu::QuadraticCall<T>(options, forward),
-                                       cpu::token_heads<T>(in[1], options.heads),
-                                       cpu::token_heads<T>(in[0], options.heads),
-                                       cpu::base_operand<T>(options, out, 0),
-                                       cpu::base_operand<T>(options, out, 2),
+                                       token_heads<T>(in[1], options.heads),
+                                       token_heads<T>(in[0], options.heads),
+                                       base_operand<T>(options, out, 0),
+                                       base_operand<T>(options, out, 2),
                                        {},
                                        in[2].data<T>(),
                                        options.likelihood ? in[3].data<T>() : nullptr,
@@ -461,7 +437,7 @@ void QuadraticAttentionBackward::cpu(In in, Out out) const {
       backward.grad_spread = in[at + 1].data<T>();
     }
     const cpu::SharedPriors<T> shared(backward.call);
-    for (int r = 0; r < s.components; ++r) backward.dk[r] = cpu::key_operand<T>(options, out, r);
+    for (int r = 0; r < s.components; ++r) backward.dk[r] = key_operand<T>(options, out, r);
     if (options.replace_keys) std::fill_n(out[0].data<T>(), out[0].numel(), T{0});
     if (options.replace_keys && options.apart) std::fill_n(out[1].data<T>(), out[1].numel(), T{0});
     Tensor table = wants_prior ? out[out.size() - 1] : Tensor();
@@ -504,10 +480,4 @@ Samples QuadraticAttentionBackward::samples() {
   return all;
 }
 
-}  // namespace ops
-
-Tensors quadratic_attention(const QuadraticOptions& options, In in) {
-  return run(ops::QuadraticAttention(options), in);
-}
-
-}  // namespace hg
+}  // namespace hg::ops

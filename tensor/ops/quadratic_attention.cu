@@ -25,8 +25,7 @@ constexpr int kMostPasses = 100;
 constexpr std::int64_t kSearches = 1024;  // blocks whose rows of scores exist at a time
 
 // The sum over a row's z > bound of f(z); each lane has its own elements.
-template <class F>
-__device__ float sum_above(const float* z, int m, float bound, F f) {
+__device__ float sum_above(const float* z, int m, float bound, auto f) {
   float sum = 0;
   for (int j = static_cast<int>(threadIdx.x) % kWarp; j < m; j += kWarp)
     if (z[j] > bound) sum += f(z[j]);
@@ -123,7 +122,7 @@ __global__ void __launch_bounds__(kTileThreads, cuda::kBlocksPerUnit)
       weights[at.own + row][at.lane] = i < c.n && j < c.m ? a * c.kept(at.index, i, j) : 0;
     }
     __syncthreads();
-    cuda::load_rows(c.v.of(at.index, c.heads), c.v.token, tile, kTile, c.m, c.d, values);
+    cuda::load_rows(c.v.of(at.index, c.heads), c.v.row, tile, kTile, c.m, c.d, values);
     __syncthreads();
     cuda::add_tile(weights + at.own, values, c.d, sums);
   };
@@ -132,7 +131,7 @@ __global__ void __launch_bounds__(kTileThreads, cuda::kBlocksPerUnit)
   for (int row = 0; row < kOwn; ++row) {
     const int i = at.first + at.own + row;
     if (i >= c.n) continue;
-    float* const to = o.of(at.index, c.heads) + i * o.token;
+    float* const to = o.of(at.index, c.heads) + i * o.row;
 #pragma unroll
     for (int part = 0; part < kChannels; ++part)
       if (part * kWarp + at.lane < c.d) to[part * kWarp + at.lane] = sums[row][part];
@@ -187,11 +186,9 @@ __global__ void __launch_bounds__(kTileThreads)
   if (at >= rows) return;
   const int index = static_cast<int>(at / c.n), i = static_cast<int>(at % c.n);
   const int lane = threadIdx.x % kWarp;
-  const float* const g = in.grad.of(index, c.heads) + i * in.grad.token;
-  const float* const y = in.o.of(index, c.heads) + i * in.o.token;
-  float sum = 0;
-  for (int ch = lane; ch < c.d; ch += kWarp) sum += g[ch] * y[ch];
-  sum = cuda::over_warp(sum, cuda::Plus{});
+  const float* const g = in.grad.of(index, c.heads) + i * in.grad.row;
+  const float* const y = in.o.of(index, c.heads) + i * in.o.row;
+  float sum = cuda::warp_dot(g, y, c.d);
   if (in.grad_lse) sum -= in.grad_lse[at];
   if (in.grad_spread) {
     const float value = in.spread[at], e = in.grad_spread[at];
@@ -222,7 +219,7 @@ void search_thresholds(const QuadraticDevice& device, float* thresholds, CudaStr
 void QuadraticAttention::cuda(In in, Out out, CudaStream& stream) const {
   const QuadraticDevice device(options, in, stream);
   const QuadraticCall& c = device.call();
-  const cuda::HeadRows o = cuda::token_heads(out[0], options.heads);
+  const cuda::HeadRows o = token_heads<float>(out[0], options.heads);
   float* const lse = out[1].data<float>();
   const Tensor totals = options.prior != Prior::none ? row_tensor(device) : out[1];
   if (is_sparse(options))
@@ -250,8 +247,8 @@ void QuadraticAttentionBackward::cuda(In in, Out out, CudaStream& stream) const 
   const QuadraticDevice device(options, forward, stream);
   const QuadraticCall& c = device.call();
   const bool prior = options.prior != Prior::none;
-  RowInputs rows{cuda::token_heads(in[0], options.heads),
-                 cuda::token_heads(in[1], options.heads),
+  RowInputs rows{token_heads<float>(in[0], options.heads),
+                 token_heads<float>(in[1], options.heads),
                  in[2].data<float>(),
                  options.likelihood ? in[3].data<float>() : nullptr,
                  nullptr,
@@ -269,8 +266,8 @@ void QuadraticAttentionBackward::cuda(In in, Out out, CudaStream& stream) const 
           : Tensor();
   QuadraticGrads grads{};
   grads.grad = rows.grad;
-  grads.dq = cuda::base_operand(options, out, 0), grads.dv = cuda::base_operand(options, out, 2);
-  for (int r = 0; r < c.components; ++r) grads.dk[r] = cuda::key_operand(options, out, r);
+  grads.dq = base_operand<float>(options, out, 0), grads.dv = base_operand<float>(options, out, 2);
+  for (int r = 0; r < c.components; ++r) grads.dk[r] = key_operand<float>(options, out, r);
   grads.statistic = totals.data<float>(), grads.shared = shared.data<float>();
   grads.grad_spread = rows.grad_spread;
   grads.prior_sums = prior_sums.defined() ? prior_sums.data<float>() : nullptr;

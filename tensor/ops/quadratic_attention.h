@@ -8,8 +8,8 @@
 // query_ids [B, N], those of the queries where they are not the keys' own tokens.
 #pragma once
 
-#include "tensor/op.h"
 #include "tensor/ops/attention/quadratic_options.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -20,8 +20,7 @@ namespace ops {
 class QuadraticAttention final : public OpOf<QuadraticAttention> {
  public:
   explicit QuadraticAttention(const QuadraticOptions& options) : options(options) {}
-  HG_DECLARE_OP("quadratic_attention");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("quadratic_attention");
   Indices auxiliary_outputs() const override {
     Indices kept;
     if (!options.likelihood) kept.bits |= Indices{1}.bits;
@@ -52,6 +51,8 @@ class QuadraticAttentionBackward final : public GradientOp<QuadraticAttentionBac
 }  // namespace ops
 
 // Inputs as above; the result is o, lse and, if asked for, responsibilities and spread.
-Tensors quadratic_attention(const QuadraticOptions& options, In in);
+inline Tensors quadratic_attention(const QuadraticOptions& options, In in) {
+  return run(ops::QuadraticAttention(options), in);
+}
 
 }  // namespace hg

@@ -16,7 +16,7 @@ struct QuadraticReference {
   using Map = QuadraticOptions::Map;
   using Prior = QuadraticOptions::Prior;
   using Row = std::vector<T>;
-  const QuadraticOptions& o;
+  const QuadraticOptions o;
   RefIn<T> in;
   std::int64_t batch, n, m, d, width, components;
   std::int64_t b = 0, h = 0, i = 0;  // image, head and query at work
@@ -29,8 +29,7 @@ struct QuadraticReference {
     components = o.components();
   }
   // query(bias of the keys) for every query, and end_of_head() after those of an (image, head)
-  template <class Query, class EndOfHead>
-  void for_queries(Query query, EndOfHead end_of_head) {
+  void for_queries(auto query, auto end_of_head) {
     for (b = 0; b < batch; ++b)
       for (h = 0; h < o.heads; ++h) {
         const Row bias = key_bias();
@@ -45,7 +44,10 @@ struct QuadraticReference {
   T scale(std::int64_t r) const { return T(1 / o.variance_of(static_cast<int>(r), d)); }
   Row zeros(std::int64_t count) const { return Row(static_cast<std::size_t>(count), T(0)); }
   std::int64_t row() const { return (b * o.heads + h) * n + i; }  // of [B, H, N]
-  std::int64_t output(std::int64_t c) const { return (b * n + i) * width + h * d + c; }
+  std::int64_t output(std::int64_t c) const { return output(i, c); }
+  std::int64_t output(std::int64_t token, std::int64_t c) const {
+    return (b * n + token) * width + h * d + c;
+  }
 
   // Which tensor, laid out like the inputs, holds q (0), v (2) or the keys of component r (3 + r),
   // and where in it channel c of token j begins.

@@ -4,10 +4,8 @@
 
 #include "tensor/cpu/reduce.h"
 #include "tensor/ops/view.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 using Kind = Reduce::Kind;
@@ -254,9 +252,7 @@ TensorSpecs ReduceBackward::infer(In in) const {
   expect_shape(*this, in, 0, small);
   if (kept) expect_shape(*this, in, 1, shape);
   if (kept) expect_shape(*this, in, 2, small);
-  TensorSpec spec = in[0].spec();
-  spec.shape = shape;
-  return {spec};
+  return {in[0].spec(shape)};
 }
 
 // sum, mean: dy is scaled once per row and repeated    max: compare
@@ -298,22 +294,4 @@ Samples ReduceBackward::samples() {
   return all;
 }
 
-}  // namespace ops
-
-using Kind = ops::Reduce::Kind;
-Tensor sum(const Tensor& x, int axis, bool keepdim) {
-  return run_one(ops::Reduce(Kind::sum, axis, keepdim), {x});
-}
-Tensor mean(const Tensor& x, int axis, bool keepdim) {
-  return run_one(ops::Reduce(Kind::mean, axis, keepdim), {x});
-}
-Tensor max(const Tensor& x, int axis, bool keepdim) {
-  return run_one(ops::Reduce(Kind::max, axis, keepdim), {x});
-}
-Tensor logsumexp(const Tensor& x, int axis, bool keepdim) {
-  return run_one(ops::Reduce(Kind::logsumexp, axis, keepdim), {x});
-}
-Tensor sum_all(const Tensor& x) { return sum(reshape(x, {x.numel()}), 0, true); }
-Tensor mean_all(const Tensor& x) { return mean(reshape(x, {x.numel()}), 0, true); }
-
-}  // namespace hg
+}  // namespace hg::ops

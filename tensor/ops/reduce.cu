@@ -10,11 +10,8 @@ struct Sum {
   const float* x;
   float* y;
   float divisor;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
-    float sum = 0;
-    for (int j = row.begin(); j < row.n; j += row.step()) sum += x[row.at(j)];
-    sum = row.sum(sum);
+  __device__ void operator()(const auto& row, std::int64_t index) const {
+    const float sum = cuda::row_sum(row, [&](int j) { return x[row.at(j)]; });
     if (row.leads()) y[index] = sum / divisor;
   }
 };
@@ -22,8 +19,7 @@ struct Sum {
 struct Max {
   const float* x;
   float* y;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
+  __device__ void operator()(const auto& row, std::int64_t index) const {
     const float m = cuda::row_max(row, x);
     if (row.leads()) y[index] = m;
   }
@@ -33,8 +29,7 @@ struct Max {
 struct LogSumExp {
   const float* x;
   float* y;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
+  __device__ void operator()(const auto& row, std::int64_t index) const {
     const float m = cuda::row_max(row, x);
     const float shift = fabsf(m) == INFINITY ? 0.0f : m;
     const float sum = cuda::row_exp_sum(row, x, shift);
@@ -47,8 +42,7 @@ struct Repeat {
   const float* dy;
   float* dx;
   float divisor;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
+  __device__ void operator()(const auto& row, std::int64_t index) const {
     const float g = dy[index] / divisor;
     for (int j = row.begin(); j < row.n; j += row.step()) dx[row.at(j)] = g;
   }
@@ -58,8 +52,7 @@ struct Repeat {
 struct ToFirstMax {
   const float *dy, *x, *y;
   float* dx;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
+  __device__ void operator()(const auto& row, std::int64_t index) const {
     const float g = dy[index];
     const int first = cuda::first_of(row, x, y[index]);
     for (int j = row.begin(); j < row.n; j += row.step()) dx[row.at(j)] = j == first ? g : 0.0f;
@@ -69,8 +62,7 @@ struct ToFirstMax {
 struct ByShare {
   const float *dy, *x, *y;
   float* dx;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
+  __device__ void operator()(const auto& row, std::int64_t index) const {
     const float g = dy[index], shift = y[index];
     for (int j = row.begin(); j < row.n; j += row.step())
       dx[row.at(j)] = g * expf(x[row.at(j)] - shift);

@@ -1,7 +1,7 @@
 // sum, mean, max and logsumexp over one axis.
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/ops/view.h"
 
 namespace hg {
 namespace ops {
@@ -11,8 +11,7 @@ class Reduce final : public OpOf<Reduce> {
   enum class Kind { sum, mean, max, logsumexp };
   static constexpr std::string_view kNames[] = {"sum", "mean", "max", "logsumexp"};
   Reduce(Kind kind, int axis, bool keepdim = false) : kind(kind), axis(axis), keepdim(keepdim) {}
-  HG_DECLARE_OP(kNames[static_cast<int>(kind)]);
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP(kNames[static_cast<int>(kind)]);
   Saved saved() const override;
 
   const Kind kind;
@@ -35,12 +34,21 @@ class ReduceBackward final : public GradientOp<ReduceBackward> {
 }  // namespace ops
 
 // Over an axis of extent 0 the sum is 0 and the others throw.
-Tensor sum(const Tensor& x, int axis, bool keepdim = false);
-Tensor mean(const Tensor& x, int axis, bool keepdim = false);
-Tensor max(const Tensor& x, int axis, bool keepdim = false);  // the gradient goes to the first one
-Tensor logsumexp(const Tensor& x, int axis, bool keepdim = false);
+inline Tensor sum(const Tensor& x, int axis, bool keepdim = false) {
+  return run_one(ops::Reduce(ops::Reduce::Kind::sum, axis, keepdim), {x});
+}
+inline Tensor mean(const Tensor& x, int axis, bool keepdim = false) {
+  return run_one(ops::Reduce(ops::Reduce::Kind::mean, axis, keepdim), {x});
+}
+// the gradient goes to the first one
+inline Tensor max(const Tensor& x, int axis, bool keepdim = false) {
+  return run_one(ops::Reduce(ops::Reduce::Kind::max, axis, keepdim), {x});
+}
+inline Tensor logsumexp(const Tensor& x, int axis, bool keepdim = false) {
+  return run_one(ops::Reduce(ops::Reduce::Kind::logsumexp, axis, keepdim), {x});
+}
 // Over all elements, giving [1].
-Tensor sum_all(const Tensor& x);
-Tensor mean_all(const Tensor& x);
+inline Tensor sum_all(const Tensor& x) { return sum(reshape(x, {x.numel()}), 0, true); }
+inline Tensor mean_all(const Tensor& x) { return mean(reshape(x, {x.numel()}), 0, true); }
 
 }  // namespace hg

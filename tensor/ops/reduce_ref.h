@@ -25,12 +25,9 @@ T reduce(Reduce::Kind kind, std::int64_t n, X x) {
 template <class T>
 void reference(const Reduce& op, RefIn<T> in, RefOut<T> out) {
   auto &x = in[0], &y = out[0];
-  const auto [outer, n, inner] = around(x.shape(), normalize_axis(op.axis, x.shape(), "ref"));
-  for (std::int64_t o = 0; o < outer; ++o)
-    for (std::int64_t i = 0; i < inner; ++i) {
-      const auto at = [&](std::int64_t j) { return x[(o * n + j) * inner + i]; };
-      y[o * inner + i] = reduce<T>(op.kind, n, at);
-    }
+  for_rows(x.shape(), op.axis, [&](std::int64_t row, std::int64_t n, auto at) {
+    y[row] = reduce<T>(op.kind, n, [&](std::int64_t j) { return x[at(j)]; });
+  });
 }
 
 template <class T>
@@ -38,22 +35,19 @@ void reference(const ReduceBackward& op, RefIn<T> in, RefOut<T> out) {
   auto &dy = in[0], &dx = out[0];
   using Kind = Reduce::Kind;
   const Kind kind = op.forward.kind;
-  const auto [outer, n, inner] = around(op.shape, normalize_axis(op.forward.axis, op.shape, "ref"));
-  for (std::int64_t o = 0; o < outer; ++o)
-    for (std::int64_t i = 0; i < inner; ++i) {
-      const std::int64_t row = o * inner + i;
-      const T g = kind == Kind::mean ? ref::mean(dy[row], n) : dy[row];
-      bool met = false;
-      for (std::int64_t j = 0; j < n; ++j) {
-        const std::int64_t at = (o * n + j) * inner + i;
-        dx[at] = g;
-        if (kind == Kind::logsumexp) dx[at] = g * ref::exp(in[1][at] - in[2][row]);
-        if (kind != Kind::max) continue;
-        const bool maximal = !(in[1][at] < in[2][row]);
-        if (!maximal || met) dx[at] = T(0);
-        met |= maximal;
-      }
+  for_rows(op.shape, op.forward.axis, [&](std::int64_t row, std::int64_t n, auto place) {
+    const T g = kind == Kind::mean ? ref::mean(dy[row], n) : dy[row];
+    bool met = false;
+    for (std::int64_t j = 0; j < n; ++j) {
+      const std::int64_t at = place(j);
+      dx[at] = g;
+      if (kind == Kind::logsumexp) dx[at] = g * ref::exp(in[1][at] - in[2][row]);
+      if (kind != Kind::max) continue;
+      const bool maximal = !(in[1][at] < in[2][row]);
+      if (!maximal || met) dx[at] = T(0);
+      met |= maximal;
     }
+  });
 }
 
 }  // namespace hg::ops

@@ -1,10 +1,8 @@
 #include "tensor/ops/scale_axes.h"
 
 #include "tensor/cpu/elementwise.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 // x as [outer, n, inner], s being [n].
@@ -77,9 +75,7 @@ TensorSpecs DotAxes::infer(In in) const {
   expect_shape(*this, in, 1, in[0].shape());
   require(first >= 0 && first <= last && last <= in[0].rank(), name(), "{} has no axes {} to {}",
           in[0], first, last);
-  TensorSpec spec = in[0].spec();
-  spec.shape = in[0].shape().slice(first, last);
-  return {spec};
+  return {in[0].spec(in[0].shape().slice(first, last))};
 }
 
 // multiply, add
@@ -104,10 +100,4 @@ Samples DotAxes::samples() {
           sample(DotAxes(1, 2), both({2, 3, 4100}), 1e-5)};  // long sums
 }
 
-}  // namespace ops
-
-Tensor scale_axes(const Tensor& x, const Tensor& s, int first) {
-  return run_one(ops::ScaleAxes(first), {x, s});
-}
-
-}  // namespace hg
+}  // namespace hg::ops

@@ -25,8 +25,7 @@ struct PartDots {
   const float *x, *z;
   float* y;
   std::int64_t n, inner, parts;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
+  __device__ void operator()(const auto& row, std::int64_t index) const {
     const std::int64_t line = index / parts, part = index % parts, begin = part * kPart;
     const std::int64_t end = begin + kPart < inner ? begin + kPart : inner;
     float sum = 0;

@@ -2,7 +2,7 @@
 // others: a factor for each head of [B, H, ...], for each row of [.., D].
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -10,8 +10,7 @@ namespace ops {
 class ScaleAxes final : public OpOf<ScaleAxes> {
  public:
   explicit ScaleAxes(int first) : first(first) {}
-  HG_DECLARE_OP("scale_axes");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("scale_axes");
   Saved saved() const override { return {.in = {0, 1}, .out = {}}; }
 
   const int first;
@@ -28,6 +27,8 @@ class DotAxes final : public GradientOp<DotAxes> {
 
 }  // namespace ops
 
-Tensor scale_axes(const Tensor& x, const Tensor& s, int first);
+inline Tensor scale_axes(const Tensor& x, const Tensor& s, int first) {
+  return run_one(ops::ScaleAxes(first), {x, s});
+}
 
 }  // namespace hg

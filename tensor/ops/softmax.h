@@ -1,32 +1,37 @@
-// softmax over one axis: y_j = exp(x_j - m) / sum_k exp(x_k - m), m = max x.
+// softmax and log_softmax over one axis, with m = max x:
+// y_j = exp(x_j - m) / sum_k exp(x_k - m),   y_j = (x_j - m) - log sum_k exp(x_k - m).
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
 
 class Softmax final : public OpOf<Softmax> {
  public:
-  explicit Softmax(int axis) : axis(axis) {}
-  HG_DECLARE_OP("softmax");
-  Tensors grad(const GradArgs& args) const override;
+  explicit Softmax(int axis, bool log = false) : axis(axis), log(log) {}
+  HG_DECLARE_DIFFERENTIABLE_OP(log ? "log_softmax" : "softmax");
   Saved saved() const override { return {.in = {}, .out = {0}}; }
 
   const int axis;
+  const bool log;
 };
 
 // inputs dy, y
 class SoftmaxBackward final : public GradientOp<SoftmaxBackward> {
  public:
-  explicit SoftmaxBackward(int axis) : axis(axis) {}
-  HG_DECLARE_OP("softmax_backward");
+  explicit SoftmaxBackward(int axis, bool log = false) : axis(axis), log(log) {}
+  HG_DECLARE_OP(log ? "log_softmax_backward" : "softmax_backward");
 
   const int axis;
+  const bool log;
 };
 
 }  // namespace ops
 
-Tensor softmax(const Tensor& x, int axis = -1);
+inline Tensor softmax(const Tensor& x, int axis = -1) { return run_one(ops::Softmax(axis), {x}); }
+inline Tensor log_softmax(const Tensor& x, int axis = -1) {
+  return run_one(ops::Softmax(axis, true), {x});
+}
 
 }  // namespace hg

@@ -10,31 +10,28 @@ namespace hg::ops {
 template <class T>
 void reference(const Softmax& op, RefIn<T> in, RefOut<T> out) {
   auto &x = in[0], &y = out[0];
-  const auto [outer, n, inner] = around(x.shape(), normalize_axis(op.axis, x.shape(), "ref"));
-  for (std::int64_t o = 0; o < outer; ++o)
-    for (std::int64_t i = 0; i < inner; ++i) {
-      const auto at = [&](std::int64_t j) { return (o * n + j) * inner + i; };
-      T m(-std::numeric_limits<double>::infinity()), sum(0);
-      for (std::int64_t j = 0; j < n; ++j) m = ref::max(m, x[at(j)]);
-      for (std::int64_t j = 0; j < n; ++j) {
-        y[at(j)] = ref::exp(x[at(j)] - m);
-        sum += y[at(j)];
-      }
-      for (std::int64_t j = 0; j < n; ++j) y[at(j)] = y[at(j)] / sum;
+  for_rows(x.shape(), op.axis, [&](std::int64_t, std::int64_t n, auto at) {
+    T m(-std::numeric_limits<double>::infinity()), sum(0);
+    for (std::int64_t j = 0; j < n; ++j) m = ref::max(m, x[at(j)]);
+    for (std::int64_t j = 0; j < n; ++j) {
+      const T d = x[at(j)] - m, e = ref::exp(d);
+      y[at(j)] = op.log ? d : e;
+      sum += e;
     }
+    const T shift = ref::once([&] { return ref::log(sum); });
+    for (std::int64_t j = 0; j < n; ++j) y[at(j)] = op.log ? y[at(j)] - shift : y[at(j)] / sum;
+  });
 }
 
 template <class T>
 void reference(const SoftmaxBackward& op, RefIn<T> in, RefOut<T> out) {
   auto &dy = in[0], &y = in[1], &dx = out[0];
-  const auto [outer, n, inner] = around(y.shape(), normalize_axis(op.axis, y.shape(), "ref"));
-  for (std::int64_t o = 0; o < outer; ++o)
-    for (std::int64_t i = 0; i < inner; ++i) {
-      const auto at = [&](std::int64_t j) { return (o * n + j) * inner + i; };
-      T dot(0);
-      for (std::int64_t j = 0; j < n; ++j) dot += dy[at(j)] * y[at(j)];
-      for (std::int64_t j = 0; j < n; ++j) dx[at(j)] = y[at(j)] * (dy[at(j)] - dot);
-    }
+  for_rows(y.shape(), op.axis, [&](std::int64_t, std::int64_t n, auto at) {
+    T sum(0);
+    for (std::int64_t j = 0; j < n; ++j) sum += op.log ? dy[at(j)] : dy[at(j)] * y[at(j)];
+    for (std::int64_t j = 0; j < n; ++j)
+      dx[at(j)] = op.log ? dy[at(j)] - ref::exp(y[at(j)]) * sum : y[at(j)] * (dy[at(j)] - sum);
+  });
 }
 
 }  // namespace hg::ops

@@ -6,10 +6,8 @@
 #include "tensor/cpu/scratch.h"
 #include "tensor/ops/attention/sparse_rows.h"
 #include "tensor/random.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 struct Sizes {
@@ -123,6 +121,23 @@ T kept_weight(const SparseAttentionOptions& o, std::int64_t place) {
   return static_cast<T>(u < o.dropout ? 0 : 1 / (1 - o.dropout));
 }
 
+// y_i = sum_j w_ij row_j for queries [i, i + rows), w_ij of the head's pairs from `first` on.
+template <class T>
+void sum_rows(const Head& head, std::int64_t i, std::int64_t rows, const Padded<T>& table,
+              const T* weights, std::int64_t first, T* sums, T* y) {
+  const Spans& lists = head.by_query;
+  for (std::int64_t t = 0; t < lists.count(); ++t)
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const std::int64_t begin = lists.begin(i + r, t), count = lists.begin(i + r, t + 1) - begin;
+      const T* const weight = weights + begin - first;
+      table.table().weighted_sum(
+          lists.others + begin, count, [&](std::int64_t p) { return weight[p]; }, t > 0,
+          sums + r * table.width());
+    }
+  for (std::int64_t r = 0; r < rows; ++r)
+    std::copy_n(sums + r * table.width(), head.d, y + head.row(i + r));
+}
+
 template <class T>
 struct Forward {
   const SparseAttentionOptions& options;
@@ -145,7 +160,7 @@ struct Forward {
       const std::int64_t rows = std::min(kRows, s.n - i);
       score_rows(head, i, rows, queries, keys.table(), scores);
       for (std::int64_t r = 0; r < rows; ++r) softmax_row(head, i, i + r, bias, scores);
-      sum_rows(head, i, rows, values, scores, sums);
+      sum_rows<T>(head, i, rows, values, scores, head.by_query.begin(i, 0), sums, o);
     }
   }
 
@@ -183,21 +198,6 @@ struct Forward {
     if (options.dropout > 0)
       for (std::int64_t p = 0; p < n; ++p) x[p] *= kept_weight<T>(options, first + p);
   }
-
-  void sum_rows(const Head& head, std::int64_t i, std::int64_t rows, const Padded<T>& values,
-                const T* scores, T* sums) const {
-    const Spans& lists = head.by_query;
-    for (std::int64_t t = 0; t < lists.count(); ++t)
-      for (std::int64_t r = 0; r < rows; ++r) {
-        const std::int64_t begin = lists.begin(i + r, t), count = lists.begin(i + r, t + 1) - begin;
-        const T* const weight = scores + place(head, i, i + r, t);
-        values.table().weighted_sum(
-            lists.others + begin, count, [&](std::int64_t p) { return weight[p]; }, t > 0,
-            sums + r * values.width());
-      }
-    for (std::int64_t r = 0; r < rows; ++r)
-      std::copy_n(sums + r * values.width(), s.d, o + head.row(i + r));
-  }
 };
 
 template <class T>
@@ -223,7 +223,10 @@ struct Backward {
       used = dropped;
     }
     score_gradients(head, grads, values.table(), p, ds);
-    by_query(head, keys, ds);
+    // dq_i = sum_j ds_ij k_j; with rbf the same, the part of q_i itself adding up to 0
+    const cpu::Scratch<T> sums(kRows * keys.width());
+    for (std::int64_t i = 0; i < s.n; i += kRows)
+      sum_rows<T>(head, i, std::min(kRows, s.n - i), keys, ds, 0, sums, dq);
     by_key(head, grads, used, dv);
     by_key(head, queries, ds, dk);
     if (options.rbf) subtract_norms(head, ds);
@@ -250,24 +253,6 @@ struct Backward {
           cpu::map([&](auto g, auto w) { return ei::pmul(ei::pmul(w, ei::psub(g, shift)), scale); },
                    count, ds + begin, row, p + begin);
         }
-  }
-
-  // dq_i = sum_j ds_ij k_j; with rbf the same, the part of q_i itself adding up to 0
-  void by_query(const Head& head, const Padded<T>& keys, const T* ds) const {
-    const Spans& lists = head.by_query;
-    const cpu::Scratch<T> sums(kRows * keys.width());
-    for (std::int64_t first = 0; first < s.n; first += kRows) {
-      const std::int64_t rows = std::min(kRows, s.n - first);
-      for (std::int64_t t = 0; t < lists.count(); ++t)
-        for (std::int64_t r = 0; r < rows; ++r) {
-          const std::int64_t begin = lists.begin(first + r, t);
-          keys.table().weighted_sum(
-              lists.others + begin, lists.begin(first + r, t + 1) - begin,
-              [&](std::int64_t c) { return ds[begin + c]; }, t > 0, sums + r * keys.width());
-        }
-      for (std::int64_t r = 0; r < rows; ++r)
-        std::copy_n(sums + r * keys.width(), s.d, dq + head.row(first + r));
-    }
   }
 
   // y_j = sum_i weight_ij row_i of all kept keys j
@@ -354,9 +339,7 @@ std::vector<SampleInput> sample_operands(const SparseSample& s) {
 TensorSpecs SparseAttention::infer(In in) const {
   expect_inputs(*this, in, 3);
   check_operands(*this, options, in);
-  TensorSpec weights = in[0].spec();
-  weights.shape = {options.supports.pairs(in[0].dim(0))};
-  return {in[0].spec(), weights};
+  return {in[0].spec(), in[0].spec({options.supports.pairs(in[0].dim(0))})};
 }
 
 // qk: scale 1 a pair (rbf: bias 1, |k|^2 2 an element); softmax 5 a pair. Lists: 2 bytes a pair.
@@ -438,11 +421,4 @@ Samples SparseAttentionBackward::samples() {
   return all;
 }
 
-}  // namespace ops
-
-Tensor sparse_attention(const SparseAttentionOptions& options, const Tensor& q, const Tensor& k,
-                        const Tensor& v) {
-  return run(ops::SparseAttention(options), {{q, k, v}})[0];
-}
-
-}  // namespace hg
+}  // namespace hg::ops

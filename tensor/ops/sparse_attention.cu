@@ -142,9 +142,7 @@ __global__ void __launch_bounds__(kThreads)
   if (index >= c.rows) return;
   const WarpRow at(c, index);
   const auto [n, first, keys, others] = pairs_of_query(at, c.d);
-  float delta = 0;
-  for (int ch = at.lane; ch < c.d; ch += kWarp) delta += grad[at.at + ch] * o[at.at + ch];
-  delta = cuda::over_warp(delta, cuda::Plus{});
+  const float delta = cuda::warp_dot(grad + at.at, o + at.at, c.d);
   for (std::int64_t p = at.lane; p < n; p += kWarp) {
     const float g = score<false>(grad + at.at, v + keys + std::int64_t{others[p]} * c.d, c);
     ds[first + p] = weights[first + p] * (g * c.drop.kept(first + p) - delta) * c.scale;

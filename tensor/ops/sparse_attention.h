@@ -4,8 +4,8 @@
 // Outputs: o [B, N, H D]; weights [P], of image by image the pairs in the support's order.
 #pragma once
 
-#include "tensor/op.h"
 #include "tensor/ops/attention/pair_support.h"
+#include "tensor/run.h"
 
 namespace hg {
 
@@ -22,8 +22,7 @@ namespace ops {
 class SparseAttention final : public OpOf<SparseAttention> {
  public:
   explicit SparseAttention(SparseAttentionOptions options) : options(std::move(options)) {}
-  HG_DECLARE_OP("sparse_attention");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("sparse_attention");
   Indices auxiliary_outputs() const override { return {1}; }
 
   const SparseAttentionOptions options;
@@ -40,7 +39,9 @@ class SparseAttentionBackward final : public GradientOp<SparseAttentionBackward>
 
 }  // namespace ops
 
-Tensor sparse_attention(const SparseAttentionOptions& options, const Tensor& q, const Tensor& k,
-                        const Tensor& v);
+inline Tensor sparse_attention(const SparseAttentionOptions& options, const Tensor& q,
+                               const Tensor& k, const Tensor& v) {
+  return run(ops::SparseAttention(options), {{q, k, v}})[0];
+}
 
 }  // namespace hg

@@ -19,8 +19,7 @@ struct SparseReference {
     std::int64_t weight, key;  // places in weights and in k and v
   };
   // body(first element of the query's row in q, its pairs)
-  template <class F>
-  void for_each_row(F body) const {
+  void for_each_row(auto body) const {
     std::int64_t first_key = 0, weight = 0;
     for (std::int64_t b = 0; b < batch; ++b) {
       const PairSupport& support = o.supports.of_image(b);

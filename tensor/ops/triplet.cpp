@@ -41,8 +41,7 @@ struct Row {
   bool is_negative(std::int64_t j) const { return label[j] != label[anchor]; }
 };
 
-template <class T>
-std::int64_t farthest_positive(const Row& row, const T* s) {
+std::int64_t farthest_positive(const Row& row, const auto* s) {
   std::int64_t found = row.anchor;
   for (std::int64_t j = 0; j < row.rows; ++j)
     if (row.is_positive(j) && (found == row.anchor || s[j] < s[found])) found = j;
@@ -79,12 +78,10 @@ std::int64_t count_anchors(const Tensor& chosen) {
 }  // namespace
 
 TensorSpecs Triplet::infer(In in) const {
-  expect_inputs(*this, in, 2);
-  expect_float(*this, in.first(1));
+  expect_floats(*this, in, 2, {1});
   expect_labelled_pairs(*this, in, 0, 1);
   expect_margin(*this, options.margin);
-  const TensorSpec s = in[0].spec();
-  return {{s.dtype, {1}, s.device}, {DType::i64, {s.shape[0], 2}, s.device}};
+  return {in[0].spec({1}), in[1].spec({in[0].dim(0), 2})};
 }
 
 // positives: min; negatives: max, with semi_hard two comparisons more
@@ -145,10 +142,8 @@ Samples Triplet::samples() {
 }
 
 TensorSpecs TripletBackward::infer(In in) const {
-  expect_inputs(*this, in, 3);
-  expect_float(*this, in.first(2));
+  expect_floats(*this, in, 3, {2});
   expect_rank(*this, in, 2, 2);
-  expect_dtype(*this, in, 2, DType::i64);
   const std::int64_t rows = in[2].dim(0);
   expect_shape(*this, in, 2, {rows, 2});
   expect_shape(*this, in, 1, {rows, rows});

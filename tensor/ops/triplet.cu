@@ -1,6 +1,6 @@
 // A warp chooses the rows of an anchor; of equals the first one wins, as on the CPU.
-#include "tensor/cuda/along_axis.h"
 #include "tensor/cuda/philox.h"
+#include "tensor/ops/label_pairs.cuh"
 #include "tensor/ops/triplet.h"
 
 namespace hg::ops {
@@ -17,14 +17,9 @@ __device__ float slope(float s, float distance) {
   return 2 - 2 * s > kLeastSquare ? -1 / distance : 0;
 }
 
-struct Anchor {
+struct Anchor : cuda::Anchor {
   const float* s;  // its row of similarities
-  const std::int64_t* label;
-  int rows, self;
-  __device__ bool is_negative(int j) const { return j < rows && label[j] != label[self]; }
-  __device__ bool is_positive(int j) const {
-    return j < rows && j != self && label[j] == label[self];
-  }
+  int rows;
 };
 
 struct Found {
@@ -76,8 +71,9 @@ __device__ Found random_negative(const Anchor& a, unsigned draw) {
   Found found;
   for (int first = 0; first < a.rows; first += cuda::kWarp) {
     const int j = first + lane;
-    const unsigned all = __ballot_sync(cuda::kAllLanes, a.is_negative(j));
-    if (a.is_negative(j) && __popc(all & ((1u << lane) - 1)) == skip) found.take(0, j);
+    const bool negative = j < a.rows && a.is_negative(j);
+    const unsigned all = __ballot_sync(cuda::kAllLanes, negative);
+    if (negative && __popc(all & ((1u << lane) - 1)) == skip) found.take(0, j);
     skip -= __popc(all);
   }
   return over_warp(found);
@@ -94,7 +90,7 @@ __global__ void __launch_bounds__(kThreads)
                 int rows, Choice choice) {
   const int i = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / cuda::kWarp;
   if (i >= rows) return;
-  const Anchor anchor{s + std::int64_t{i} * rows, label, rows, i};
+  const Anchor anchor{{label, i}, s + std::int64_t{i} * rows, rows};
   const Found p = farthest_positive(anchor);
   const float positive = p.row < 0 ? 0 : anchor.s[p.row];
   const std::uint64_t draw = choice.first + static_cast<std::uint64_t>(i);
@@ -110,25 +106,9 @@ __global__ void __launch_bounds__(kThreads)
   losses[i] = excess < 0 ? 0 : excess;
 }
 
-template <class Row>
-__device__ float count_anchors(const Row& row, const std::int64_t* chosen) {
-  float count = 0;
-  for (int j = row.begin(); j < row.n; j += row.step()) count += chosen[2 * j] != j ? 1 : 0;
-  return row.sum(count);
-}
-
-struct Mean {
-  const float* losses;
+struct HasChosen {
   const std::int64_t* chosen;
-  float* loss;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t) const {
-    const float anchors = count_anchors(row, chosen);
-    float sum = 0;
-    for (int j = row.begin(); j < row.n; j += row.step()) sum += losses[j];
-    sum = row.sum(sum);
-    if (row.leads()) *loss = anchors == 0 ? 0 : sum / anchors;
-  }
+  __device__ bool operator()(int j) const { return chosen[2 * j] != j; }
 };
 
 // dy / anchors
@@ -136,9 +116,8 @@ struct Weight {
   const float* dy;
   const std::int64_t* chosen;
   float* weight;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t) const {
-    const float anchors = count_anchors(row, chosen);
+  __device__ void operator()(const auto& row, std::int64_t) const {
+    const float anchors = cuda::row_sum(row, HasChosen{chosen});
     if (row.leads()) *weight = *dy / anchors;
   }
 };
@@ -150,8 +129,7 @@ struct Backward {
   const std::int64_t* chosen;
   float* ds;
   float margin;
-  template <class Row>
-  __device__ void operator()(const Row& row, std::int64_t index) const {
+  __device__ void operator()(const auto& row, std::int64_t index) const {
     const std::int64_t p = chosen[2 * index], n = chosen[2 * index + 1];
     const bool valid = p >= 0 && p < row.n && n >= 0 && n < row.n;
     float of_positive = valid ? 0 : NAN, of_negative = of_positive;
@@ -181,8 +159,8 @@ void Triplet::cuda(In in, Out out, CudaStream& stream) const {
   launch(choose_rows, cuda::blocks_for(rows, kWarps), kThreads, 0, stream, in[0].data<float>(),
          in[1].data<std::int64_t>(), chosen, losses.data<float>(), static_cast<int>(rows),
          Choice{options.negatives, static_cast<float>(options.margin), key, first});
-  cuda::along_axis(AxisView{1, rows, 1}, Mean{losses.data<float>(), chosen, out[0].data<float>()},
-                   stream);
+  const cuda::MeanOfAnchors<HasChosen> mean{losses.data<float>(), {chosen}, out[0].data<float>()};
+  cuda::along_rows(1, rows, mean, stream);
 }
 
 void TripletBackward::cuda(In in, Out out, CudaStream& stream) const {

@@ -25,8 +25,7 @@ class Triplet final : public OpOf<Triplet> {
   // Random negatives: row i takes draw first + i of the stream of `key`.
   explicit Triplet(const TripletOptions& options, std::uint64_t key = 0, std::uint64_t first = 0)
       : options(options), key(key), first(first) {}
-  HG_DECLARE_OP("triplet");
-  Tensors grad(const GradArgs& args) const override;
+  HG_DECLARE_DIFFERENTIABLE_OP("triplet");
   Saved saved() const override { return {.in = {0}, .out = {1}}; }
   Indices auxiliary_outputs() const override { return {1}; }
 

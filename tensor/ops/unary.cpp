@@ -1,10 +1,8 @@
 #include "tensor/ops/unary.h"
 
 #include "tensor/cpu/elementwise.h"
-#include "tensor/run.h"
 
-namespace hg {
-namespace ops {
+namespace hg::ops {
 namespace {
 
 // The functions that rows are written in, on packets; a double stands for a packet of equal lanes.
@@ -19,51 +17,24 @@ template <class P>
 P lift(P, P v) {
   return v;
 }
-template <class P, class C>
-P vmul(P x, C c) {
-  return ei::pmul(x, lift(x, c));
+auto vmul(auto x, auto c) { return ei::pmul(x, lift(x, c)); }
+auto vsub(double c, auto x) { return ei::psub(lift(x, c), x); }
+auto vdiv(auto x, auto y) { return ei::pdiv(x, y); }
+auto vsqrt(auto x) { return ei::psqrt(x); }
+auto vabs(auto x) { return ei::pabs(x); }
+auto vmax(auto x, double c) { return ei::pmax<Eigen::PropagateNaN>(x, lift(x, c)); }
+auto vmin(auto x, double c) { return ei::pmin<Eigen::PropagateNaN>(x, lift(x, c)); }
+auto vselect_positive(auto x, auto value) { return ei::pand(ei::pcmp_lt(lift(x, 0.0), x), value); }
+auto vselect_between(auto x, double low, double high, auto value) {
+  return ei::pand(ei::pand(ei::pcmp_le(lift(x, low), x), ei::pcmp_le(x, lift(x, high))), value);
 }
-template <class P>
-P vsub(double c, P x) {
-  return ei::psub(splat<P>(c), x);
+auto vsign(auto x) {
+  const auto one = lift(x, 1.0);
+  return ei::psub(vselect_positive(x, one), vselect_positive(ei::pnegate(x), one));
 }
-template <class P>
-P vdiv(P x, P y) {
-  return ei::pdiv(x, y);
-}
-template <class P>
-P vsqrt(P x) {
-  return ei::psqrt(x);
-}
-template <class P>
-P vabs(P x) {
-  return ei::pabs(x);
-}
-template <class P>
-P vmax(P x, double c) {
-  return ei::pmax<Eigen::PropagateNaN>(x, splat<P>(c));
-}
-template <class P>
-P vmin(P x, double c) {
-  return ei::pmin<Eigen::PropagateNaN>(x, splat<P>(c));
-}
-template <class P>
-P vselect_positive(P x, P value) {
-  return ei::pand(ei::pcmp_lt(splat<P>(0), x), value);
-}
-template <class P>
-P vselect_between(P x, double low, double high, P value) {
-  const P inside = ei::pand(ei::pcmp_le(splat<P>(low), x), ei::pcmp_le(x, splat<P>(high)));
-  return ei::pand(inside, value);
-}
-template <class P>
-P vsign(P x) {
-  return ei::psub(vselect_positive(x, splat<P>(1)), vselect_positive(ei::pnegate(x), splat<P>(1)));
-}
-template <class P>
-P velu1(P x) {
-  const P positive = ei::padd(x, splat<P>(1));
-  return ei::pselect(ei::pcmp_lt(splat<P>(0), x), positive, vexp(x));
+auto velu1(auto x) {
+  const auto one = lift(x, 1.0);
+  return ei::pselect(ei::pcmp_lt(lift(x, 0.0), x), ei::padd(x, one), vexp(x));
 }
 }  // namespace rows
 
@@ -201,25 +172,4 @@ Samples UnaryBackward::samples() {
   return all;
 }
 
-}  // namespace ops
-
-using ops::Unary;
-using ops::UnaryKind;
-Tensor scale(const Tensor& x, double factor) {
-  return run_one(Unary(UnaryKind::scale, factor), {x});
-}
-Tensor exp(const Tensor& x) { return run_one(Unary(UnaryKind::exp), {x}); }
-Tensor log(const Tensor& x) { return run_one(Unary(UnaryKind::log), {x}); }
-Tensor sqrt(const Tensor& x) { return run_one(Unary(UnaryKind::sqrt), {x}); }
-Tensor tanh(const Tensor& x) { return run_one(Unary(UnaryKind::tanh), {x}); }
-Tensor sigmoid(const Tensor& x) { return run_one(Unary(UnaryKind::sigmoid), {x}); }
-Tensor relu(const Tensor& x) { return run_one(Unary(UnaryKind::relu), {x}); }
-Tensor elu1(const Tensor& x) { return run_one(Unary(UnaryKind::elu1), {x}); }
-Tensor gelu(const Tensor& x) { return run_one(Unary(UnaryKind::gelu), {x}); }
-Tensor square(const Tensor& x) { return run_one(Unary(UnaryKind::square), {x}); }
-Tensor abs(const Tensor& x) { return run_one(Unary(UnaryKind::abs), {x}); }
-Tensor clamp(const Tensor& x, double low, double high) {
-  return run_one(Unary(UnaryKind::clamp, low, high), {x});
-}
-
-}  // namespace hg
+}  // namespace hg::ops

@@ -1,7 +1,7 @@
 // Elementwise functions of one tensor; each is a row of unary_rows.inc.
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -15,9 +15,8 @@ enum class UnaryKind {
 class Unary final : public OpOf<Unary> {
  public:
   explicit Unary(UnaryKind kind, double a = 0, double b = 0) : kind(kind), a(a), b(b) {}
-  HG_DECLARE_OP(name_of(kind));
+  HG_DECLARE_DIFFERENTIABLE_OP(name_of(kind));
   static std::string_view name_of(UnaryKind kind);
-  Tensors grad(const GradArgs& args) const override;
   Saved saved() const override;
 
   const UnaryKind kind;
@@ -37,17 +36,23 @@ class UnaryBackward final : public GradientOp<UnaryBackward> {
 
 }  // namespace ops
 
-Tensor scale(const Tensor& x, double factor);
-Tensor exp(const Tensor& x);
-Tensor log(const Tensor& x);
-Tensor sqrt(const Tensor& x);
-Tensor tanh(const Tensor& x);
-Tensor sigmoid(const Tensor& x);
-Tensor relu(const Tensor& x);
-Tensor elu1(const Tensor& x);  // elu(x) + 1: x + 1 for x > 0, e^x otherwise
-Tensor gelu(const Tensor& x);  // x Phi(x), by erf
-Tensor square(const Tensor& x);
-Tensor abs(const Tensor& x);
-Tensor clamp(const Tensor& x, double low, double high);
+inline Tensor scale(const Tensor& x, double factor) {
+  return run_one(ops::Unary(ops::UnaryKind::scale, factor), {x});
+}
+inline Tensor exp(const Tensor& x) { return run_one(ops::Unary(ops::UnaryKind::exp), {x}); }
+inline Tensor log(const Tensor& x) { return run_one(ops::Unary(ops::UnaryKind::log), {x}); }
+inline Tensor sqrt(const Tensor& x) { return run_one(ops::Unary(ops::UnaryKind::sqrt), {x}); }
+inline Tensor tanh(const Tensor& x) { return run_one(ops::Unary(ops::UnaryKind::tanh), {x}); }
+inline Tensor sigmoid(const Tensor& x) { return run_one(ops::Unary(ops::UnaryKind::sigmoid), {x}); }
+inline Tensor relu(const Tensor& x) { return run_one(ops::Unary(ops::UnaryKind::relu), {x}); }
+// elu(x) + 1: x + 1 for x > 0, e^x otherwise
+inline Tensor elu1(const Tensor& x) { return run_one(ops::Unary(ops::UnaryKind::elu1), {x}); }
+// x Phi(x), by erf
+inline Tensor gelu(const Tensor& x) { return run_one(ops::Unary(ops::UnaryKind::gelu), {x}); }
+inline Tensor square(const Tensor& x) { return run_one(ops::Unary(ops::UnaryKind::square), {x}); }
+inline Tensor abs(const Tensor& x) { return run_one(ops::Unary(ops::UnaryKind::abs), {x}); }
+inline Tensor clamp(const Tensor& x, double low, double high) {
+  return run_one(ops::Unary(ops::UnaryKind::clamp, low, high), {x});
+}
 
 }  // namespace hg

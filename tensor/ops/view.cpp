@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "tensor/ops/concat.h"
-#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -100,11 +99,5 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
   }
   return run_one(ops::Reshape(resolved), {x});
 }
-
-Tensor slice(const Tensor& x, std::int64_t begin, std::int64_t end) {
-  return run_one(ops::Slice(begin, end), {x});
-}
-
-Tensor transpose(const Tensor& x) { return run_one(ops::Transpose(), {x}); }
 
 }  // namespace hg

@@ -1,7 +1,7 @@
 // Views: the same storage under another shape. They cost nothing and are recorded like any op.
 #pragma once
 
-#include "tensor/op.h"
+#include "tensor/run.h"
 
 namespace hg {
 namespace ops {
@@ -54,7 +54,9 @@ class Transpose final : public ViewOf<Transpose> {
 
 // One extent may be -1: it is what remains.
 Tensor reshape(const Tensor& x, const Shape& shape);
-Tensor slice(const Tensor& x, std::int64_t begin, std::int64_t end);
-Tensor transpose(const Tensor& x);
+inline Tensor slice(const Tensor& x, std::int64_t begin, std::int64_t end) {
+  return run_one(ops::Slice(begin, end), {x});
+}
+inline Tensor transpose(const Tensor& x) { return run_one(ops::Transpose(), {x}); }
 
 }  // namespace hg

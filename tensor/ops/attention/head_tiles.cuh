@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tensor/cuda/reduce.h"
+#include "tensor/ops/attention/token_heads.h"
 
 namespace hg::cuda {
 
@@ -12,14 +13,7 @@ inline constexpr int kForwardRows = 16, kBackwardRows = 8;
 inline constexpr int kMostChannels = 128;
 inline constexpr int kBlocksPerUnit = 4;  // shared memory holds no more; else ptxas spills for 7
 
-// Where the rows of q, k, v or an output lie.
-struct HeadRows {
-  float* data;
-  std::int64_t image, head, token;                    // strides
-  __device__ float* of(int index, int heads) const {  // index: of (image, head)
-    return data + index / heads * image + index % heads * head;
-  }
-};
+using HeadRows = TokenHeads<float>;  // where the rows of q, k, v or an output lie
 
 // Rows in shared memory lie an odd number of floats apart, so that lanes reading a channel each of
 // their own row meet different banks.
@@ -71,14 +65,19 @@ __device__ void add_tile(float (*weights)[kTile], const float* rows, int d,
   }
 }
 
+// Throws unless the kernels can take so many queries and keys of so many channels.
+inline void check_sizes(std::string_view who, std::int64_t n, std::int64_t m, std::int64_t d) {
+  require(d <= kMostChannels, who, "{} channels a head, at most {} on CUDA", d, kMostChannels);
+  require(n < (1 << 30) && m < (1 << 30), who, "{} tokens are too many", std::max(n, m));
+}
+
 // Blocks for `rows` rows of each head, so many per block.
 inline unsigned head_blocks(std::int64_t heads, int rows, int per_block) {
   return blocks_for(heads * ((rows + per_block - 1) / per_block), 1);
 }
 
 // Calls f.operator()<channels per lane>().
-template <class F>
-void dispatch_channels(int d, F&& f) {
+void dispatch_channels(int d, auto&& f) {
   if (d <= 32) return f.template operator()<1>();
   if (d <= 64) return f.template operator()<2>();
   f.template operator()<4>();

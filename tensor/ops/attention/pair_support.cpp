@@ -152,17 +152,10 @@ std::shared_ptr<const PairSupport> PairSupport::among(const std::int64_t* ids,
                                                  std::cref(keys_of));
 }
 
-std::int64_t Supports::pairs(std::int64_t images) const {
-  if (size() == 1) return images * front()->pairs();
+std::int64_t Supports::sum(std::int64_t images, std::int64_t (PairSupport::*of)() const) const {
+  if (size() == 1) return images * (*front().*of)();
   std::int64_t sum = 0;
-  for (std::int64_t b = 0; b < images; ++b) sum += of_image(b).pairs();
-  return sum;
-}
-
-std::int64_t Supports::kept(std::int64_t images) const {
-  if (size() == 1) return images * front()->kept();
-  std::int64_t sum = 0;
-  for (std::int64_t b = 0; b < images; ++b) sum += of_image(b).kept();
+  for (std::int64_t b = 0; b < images; ++b) sum += (of_image(b).*of)();
   return sum;
 }
 

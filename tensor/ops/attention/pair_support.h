@@ -83,9 +83,13 @@ struct Supports : CachedVector<std::shared_ptr<const PairSupport>> {
 
   const PairSupport& of_image(std::int64_t b) const { return *(*this)[size() == 1 ? 0 : b]; }
   std::int64_t heads() const { return front()->heads(); }
-  std::int64_t pairs(std::int64_t images) const;  // sums over so many images
-  std::int64_t kept(std::int64_t images) const;
+  // Sums over so many images.
+  std::int64_t pairs(std::int64_t images) const { return sum(images, &PairSupport::pairs); }
+  std::int64_t kept(std::int64_t images) const { return sum(images, &PairSupport::kept); }
   void check(const Op& op, const Tensor& x) const;  // throws unless they fit x [B, N, ..]
+
+ private:
+  std::int64_t sum(std::int64_t images, std::int64_t (PairSupport::*of)() const) const;
 };
 
 }  // namespace hg

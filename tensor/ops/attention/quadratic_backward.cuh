@@ -23,8 +23,8 @@ struct PairGradient {
 
 // The logit of component r by rows in global memory.
 __device__ inline float logit_of(const QuadraticCall& c, int r, int index, int i, int j) {
-  const float* const q = c.q.of(index, c.heads) + i * c.q.token;
-  const float* const k = c.k[r].of(index, c.heads) + j * c.k[r].token;
+  const float* const q = c.q.of(index, c.heads) + i * c.q.row;
+  const float* const k = c.k[r].of(index, c.heads) + j * c.k[r].row;
   float product = 0;
   for (int ch = 0; ch < c.d; ++ch) product += q[ch] * k[ch];
   return c.logit(r, product, index, i, j);
@@ -116,7 +116,7 @@ struct SideRows {
     for (int row = 0; row < kOwn; ++row) {
       if (first + row >= count) continue;
       const float pull = pulls ? over_warp(slope_sum[row], Plus{}) : 0;
-      float* const out = to.of(index, c.heads) + (first + row) * to.token;
+      float* const out = to.of(index, c.heads) + (first + row) * to.row;
 #pragma unroll
       for (int part = 0; part < kChannels; ++part) {
         const int ch = part * kWarp + lane;
@@ -132,7 +132,7 @@ struct SideRows {
 #pragma unroll
     for (int row = 0; row < kOwn; ++row) {
       if (first + row >= count) continue;
-      float* const out = to.of(index, c.heads) + (first + row) * to.token;
+      float* const out = to.of(index, c.heads) + (first + row) * to.row;
 #pragma unroll
       for (int part = 0; part < kChannels; ++part)
         if (part * kWarp + lane < c.d) out[part * kWarp + lane] = by_values[row][part];
@@ -166,16 +166,16 @@ __global__ void __launch_bounds__(kTileThreads, kSideBlocks)
   const int first = static_cast<int>(blockIdx.x) % tiles * kBackwardRows;
   const int lane = threadIdx.x % kWarp, own = threadIdx.x / kWarp * Rows::kOwn;
   const HeadRows &gx_rows = kKeys ? c.v : grads.grad, &gy_rows = kKeys ? grads.grad : c.v;
-  load_rows(gx_rows.of(index, c.heads), gx_rows.token, first, kBackwardRows, count, c.d, gx);
+  load_rows(gx_rows.of(index, c.heads), gx_rows.row, first, kBackwardRows, count, c.d, gx);
   Rows rows{index, first + own, lane};
   for (int r = 0; r < c.components; ++r) {
     const HeadRows &x_rows = kKeys ? c.k[r] : c.q, &y_rows = kKeys ? c.q : c.k[r];
     __syncthreads();
-    load_rows(x_rows.of(index, c.heads), x_rows.token, first, kBackwardRows, count, c.d, x);
+    load_rows(x_rows.of(index, c.heads), x_rows.row, first, kBackwardRows, count, c.d, x);
     for (int tile = 0; tile < others; tile += kTile) {
       __syncthreads();
-      load_rows(y_rows.of(index, c.heads), y_rows.token, tile, kTile, others, c.d, y);
-      load_rows(gy_rows.of(index, c.heads), gy_rows.token, tile, kTile, others, c.d, gy);
+      load_rows(y_rows.of(index, c.heads), y_rows.row, tile, kTile, others, c.d, y);
+      load_rows(gy_rows.of(index, c.heads), gy_rows.row, tile, kTile, others, c.d, gy);
       __syncthreads();
       float scores[Rows::kOwn], values[Rows::kOwn] = {};
       dots(x + own * pitch, y + lane * pitch, c.d, scores);
@@ -221,13 +221,13 @@ static __global__ void __launch_bounds__(kTileThreads)
   const int index = static_cast<int>(blockIdx.x) / tiles;
   const int first = static_cast<int>(blockIdx.x) % tiles * kBackwardRows;
   const int lane = threadIdx.x % kWarp, own = threadIdx.x / kWarp * kOwn;
-  load_rows(c.q.of(index, c.heads), c.q.token, first, kBackwardRows, c.n, c.d, q);
-  load_rows(grads.grad.of(index, c.heads), grads.grad.token, first, kBackwardRows, c.n, c.d, grad);
+  load_rows(c.q.of(index, c.heads), c.q.row, first, kBackwardRows, c.n, c.d, q);
+  load_rows(grads.grad.of(index, c.heads), grads.grad.row, first, kBackwardRows, c.n, c.d, grad);
   float sums[kOwn] = {}, sums_of_g[kOwn] = {};
   for (int tile = 0; tile < c.m; tile += kTile) {
     __syncthreads();
-    load_rows(c.k[0].of(index, c.heads), c.k[0].token, tile, kTile, c.m, c.d, k);
-    load_rows(c.v.of(index, c.heads), c.v.token, tile, kTile, c.m, c.d, v);
+    load_rows(c.k[0].of(index, c.heads), c.k[0].row, tile, kTile, c.m, c.d, k);
+    load_rows(c.v.of(index, c.heads), c.v.row, tile, kTile, c.m, c.d, v);
     __syncthreads();
     float scores[kOwn], values[kOwn];
     dots(q + own * pitch, k + lane * pitch, c.d, scores);

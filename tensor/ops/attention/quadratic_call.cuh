@@ -6,29 +6,16 @@
 #include <cmath>
 
 #include "tensor/cuda/philox.h"
-#include "tensor/op.h"
 #include "tensor/ops/attention/head_tiles.cuh"
-#include "tensor/ops/attention/quadratic_options.h"
+#include "tensor/ops/attention/quadratic_operands.h"
 
 namespace hg::cuda {
 
 using QuadraticMap = QuadraticOptions::Map;
 using QuadraticSpread = QuadraticOptions::Spread;
 
-// A prior by strides, 0 along what it does not depend on.
-struct PriorTable {
-  const float* data = nullptr;
-  std::int64_t head = 0, query = 0, key = 0, component = 0, positions = 0;
-  const std::int64_t *ids = nullptr, *query_ids = nullptr;
-  std::int64_t ids_image = 0, query_ids_image = 0;  // strides; 0: one list for all images
-  bool clipped = false;
-
-  __device__ std::int64_t position(int image, int token) const {
-    return ids ? ids[image * ids_image + token] : token;
-  }
-  __device__ std::int64_t query_position(int image, int i) const {
-    return query_ids ? query_ids[image * query_ids_image + i] : position(image, i);
-  }
+struct DevicePrior : PriorTable<float> {
+  using PriorTable<float>::PriorTable;
   // An id out of range makes the weight NaN: to throw, the host would have to wait.
   __device__ float weight(int image, int h, int i, int j, int r) const {
     const std::int64_t of_query = query == 0 ? 0 : query_position(image, i);
@@ -53,7 +40,7 @@ struct QuadraticCall {
   bool causal, likelihood, rbf;
   float scale[QuadraticOptions::kMostComponents];  // logit = scale (q.k + bias - norm)
   const float *bias, *norm;  // [B,H,R,M] and [B,H,N], or null; norm = |q|^2 / 2
-  PriorTable prior;
+  DevicePrior prior;
   DropDraws drop;
 
   __device__ bool sees(int i, int j) const { return i < n && j < m && (!causal || j <= i); }
@@ -108,53 +95,11 @@ static __global__ void __launch_bounds__(kTileThreads)
                  float lift, float* to, std::int64_t stride) {
   const std::int64_t at = std::int64_t{blockIdx.x} * (kTileThreads / kWarp) + threadIdx.x / kWarp;
   if (at >= rows) return;
-  const int index = static_cast<int>(at / per_head), lane = threadIdx.x % kWarp;
+  const int index = static_cast<int>(at / per_head);
   const std::int64_t row = at % per_head;
-  const float* const from = x.of(index, heads) + row * x.token;
-  float sum = 0;
-  for (int c = lane; c < d; c += kWarp) sum += from[c] * from[c];
-  sum = over_warp(sum, Plus{});
-  if (lane == 0) to[index * stride + row] = lift + factor * sum;
-}
-
-// Part `which` of `parts` that lie side by side in x [B, N, parts H D].
-inline HeadRows token_heads(const Tensor& x, std::int64_t heads, int which = 0, int parts = 1) {
-  const std::int64_t row = x.dim(2), width = row / parts;
-  return {x.data<float>() + which * width, row * x.dim(1), width / heads, row};
-}
-// Operand `which` of tensors laid out like the forward's first inputs.
-inline HeadRows base_operand(const QuadraticOptions& o, In in, int which) {
-  return o.apart ? token_heads(in[which], o.heads) : token_heads(in[0], o.heads, which, 3);
-}
-// The keys of component r, likewise.
-inline HeadRows key_operand(const QuadraticOptions& o, In in, int r) {
-  const int extra = o.replace_keys ? r : r - 1;
-  return extra < 0 ? base_operand(o, in, 1) : token_heads(in[o.base_inputs() + extra], o.heads);
-}
-
-inline PriorTable prior_table(const QuadraticOptions& o, In in) {
-  PriorTable table;
-  if (o.prior == QuadraticOptions::Prior::none) return table;
-  const Tensor& prior = in[o.prior_input()];
-  const Shape& shape = prior.shape();
-  const Shape strides = shape.contiguous_strides();
-  const auto stride = [&](int axis) { return shape[axis] == 1 ? 0 : strides[axis]; };
-  table.data = prior.data<float>();
-  table.clipped = o.prior == QuadraticOptions::Prior::clipped;
-  table.positions = std::max(shape[1], shape[2]);
-  table.head = stride(0), table.query = stride(1), table.key = stride(2);
-  table.component = stride(3);
-  if (o.query_ids) {
-    const Tensor& list = in[o.inputs() - 1];
-    table.query_ids = list.data<std::int64_t>();
-    table.query_ids_image = list.dim(1);
-  }
-  if (o.ids) {
-    const Tensor& list = in[o.prior_input() + 1];
-    table.ids = list.data<std::int64_t>();
-    table.ids_image = list.rank() == 2 ? list.dim(1) : 0;
-  }
-  return table;
+  const float* const from = x.of(index, heads) + row * x.row;
+  const float sum = warp_dot(from, from, d);
+  if (threadIdx.x % kWarp == 0) to[index * stride + row] = lift + factor * sum;
 }
 
 // A call with what it needs beside its inputs: norms of keys and queries.
@@ -188,22 +133,18 @@ class QuadraticDevice {
  private:
   static QuadraticCall call_of(const QuadraticOptions& o, In in) {
     QuadraticCall c{};
-    const std::int64_t n = in[0].dim(1), m = o.apart ? in[1].dim(1) : n;
-    const std::int64_t d = in[0].dim(2) / (o.heads * (o.apart ? 1 : 3));
-    require(d <= kMostChannels, "quadratic attention", "{} channels a head, at most {} on CUDA", d,
-            kMostChannels);
-    require(n < (1 << 30) && m < (1 << 30), "quadratic attention", "{} tokens are too many",
-            std::max(n, m));
-    c.heads = static_cast<int>(o.heads), c.n = static_cast<int>(n), c.m = static_cast<int>(m);
-    c.d = static_cast<int>(d), c.components = o.components();
-    c.q = base_operand(o, in, 0), c.v = base_operand(o, in, 2);
+    const QuadraticSizes s(o, in);
+    check_sizes("quadratic attention", s.n, s.m, s.d);
+    c.heads = static_cast<int>(o.heads), c.n = static_cast<int>(s.n), c.m = static_cast<int>(s.m);
+    c.d = static_cast<int>(s.d), c.components = o.components();
+    c.q = base_operand<float>(o, in, 0), c.v = base_operand<float>(o, in, 2);
     for (int r = 0; r < c.components; ++r) {
-      c.k[r] = key_operand(o, in, r);
-      c.scale[r] = static_cast<float>(1 / o.variance_of(r, d));
+      c.k[r] = key_operand<float>(o, in, r);
+      c.scale[r] = static_cast<float>(1 / o.variance_of(r, s.d));
     }
     c.map = o.map, c.spread = o.spread, c.causal = o.causal, c.likelihood = o.likelihood;
     c.rbf = o.score == QuadraticOptions::Score::rbf;
-    c.prior = prior_table(o, in);
+    c.prior = DevicePrior(o, in);
     c.drop = DropDraws(o.dropout, o.key, o.first);
     return c;
   }

@@ -21,17 +21,16 @@ struct QueryBlock {
 
 // Calls score(row, component, i, j, logit) of every pair that is seen, where row counts the warp's
 // own ones, and end_tile(tile) after each tile. `shared` holds kForwardRows + kTile rows.
-template <class Score, class EndTile>
-__device__ void for_scores(const QuadraticCall& c, const QueryBlock& at, float* shared, Score score,
-                           EndTile end_tile) {
+__device__ void for_scores(const QuadraticCall& c, const QueryBlock& at, float* shared, auto score,
+                           auto end_tile) {
   const int pitch = padded(c.d);
   float *const queries = shared, *const keys = queries + kForwardRows * pitch;
   __syncthreads();
-  load_rows(c.q.of(at.index, c.heads), c.q.token, at.first, kForwardRows, c.n, c.d, queries);
+  load_rows(c.q.of(at.index, c.heads), c.q.row, at.first, kForwardRows, c.n, c.d, queries);
   for (int tile = 0; tile < c.m; tile += kTile) {
     for (int r = 0; r < c.components; ++r) {
       __syncthreads();  // the last tile's readers are done
-      load_rows(c.k[r].of(at.index, c.heads), c.k[r].token, tile, kTile, c.m, c.d, keys);
+      load_rows(c.k[r].of(at.index, c.heads), c.k[r].row, tile, kTile, c.m, c.d, keys);
       __syncthreads();
       float products[QueryBlock::kOwn];
       dots(queries + at.own * pitch, keys + at.lane * pitch, c.d, products);

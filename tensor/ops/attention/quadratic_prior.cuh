@@ -37,7 +37,7 @@ inline void launch_key_priors(const QuadraticDevice& device, const Tensor& sums,
 
 // Up to kBackwardRows queries from `next` on whose position is one of a group of so many; returns
 // where to go on. The first warp calls.
-__device__ inline int find_queries(const PriorTable& prior, int image, int n, int first_position,
+__device__ inline int find_queries(const DevicePrior& prior, int image, int n, int first_position,
                                    int next, int* queries, int* count) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   int found = 0;
@@ -87,15 +87,14 @@ static __global__ void __launch_bounds__(kTileThreads, kBlocksPerUnit)
         const int row = at / c.d, ch = at % c.d;
         const bool there = row < count;
         const std::int64_t i = there ? queries[row] : 0;
-        q[row * pitch + ch] = there ? c.q.of(index, c.heads)[i * c.q.token + ch] : 0;
-        grad[row * pitch + ch] =
-            there ? grads.grad.of(index, c.heads)[i * grads.grad.token + ch] : 0;
+        q[row * pitch + ch] = there ? c.q.of(index, c.heads)[i * c.q.row + ch] : 0;
+        grad[row * pitch + ch] = there ? grads.grad.of(index, c.heads)[i * grads.grad.row + ch] : 0;
       }
       for (int tile = 0; tile < c.m && count > 0; tile += kTile)
         for (int r = 0; r < c.components; ++r) {
           __syncthreads();
-          load_rows(c.k[r].of(index, c.heads), c.k[r].token, tile, kTile, c.m, c.d, k);
-          load_rows(c.v.of(index, c.heads), c.v.token, tile, kTile, c.m, c.d, v);
+          load_rows(c.k[r].of(index, c.heads), c.k[r].row, tile, kTile, c.m, c.d, k);
+          load_rows(c.v.of(index, c.heads), c.v.row, tile, kTile, c.m, c.d, v);
           __syncthreads();
           float scores[kOwn], values[kOwn];
           dots(q + own * pitch, k + lane * pitch, c.d, scores);

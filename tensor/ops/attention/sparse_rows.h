@@ -106,33 +106,11 @@ void weighted_sum_of(const T* table, std::int64_t stride, const std::uint16_t* l
 template <class T, class F>
 EIGEN_ALWAYS_INLINE void for_column_blocks(std::int64_t packets, F f) {
   for (std::int64_t p = 0; p < packets; p += kMostPackets) {
-    const std::int64_t first = p * kLanes<T>;
-    switch (std::min<std::int64_t>(kMostPackets, packets - p)) {
-      case 1:
-        f.template operator()<1>(first);
-        break;
-      case 2:
-        f.template operator()<2>(first);
-        break;
-      case 3:
-        f.template operator()<3>(first);
-        break;
-      case 4:
-        f.template operator()<4>(first);
-        break;
-      case 5:
-        f.template operator()<5>(first);
-        break;
-      case 6:
-        f.template operator()<6>(first);
-        break;
-      case 7:
-        f.template operator()<7>(first);
-        break;
-      default:
-        f.template operator()<8>(first);
-        break;
+    const std::int64_t wide = std::min<std::int64_t>(kMostPackets, packets - p);
+    [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
+      ((wide == I + 1 && (f.template operator()<I + 1>(p * kLanes<T>), true)) || ...);
     }
+    (std::make_integer_sequence<int, kMostPackets>());
   }
 }
 
@@ -149,8 +127,7 @@ struct PaddedRows {
       dots_of<T, kPackets>(x + first, data + first, stride(), list, count, first > 0, out);
     });
   }
-  template <class Weight>
-  void weighted_sum(const std::uint16_t* list, std::int64_t count, Weight weight, bool add,
+  void weighted_sum(const std::uint16_t* list, std::int64_t count, auto weight, bool add,
                     T* y) const {
     if (count == 0 && add) return;
     for_column_blocks<T>(packets, [&]<int kPackets>(std::int64_t first) {

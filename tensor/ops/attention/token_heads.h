@@ -2,16 +2,20 @@
 #pragma once
 
 #include "tensor/cpu/gemm.h"
+#include "tensor/host_device.h"
 #include "tensor/tensor.h"
 
-namespace hg::cpu {
+namespace hg {
 
 template <class T>
 struct TokenHeads {
   T* data = nullptr;
   std::int64_t batch = 0, head = 0, row = 0;
   T* at(std::int64_t b, std::int64_t h) const { return data + b * batch + h * head; }
-  Matrix<T> matrix(std::int64_t b, std::int64_t h, std::int64_t i = 0) const {
+  HG_HOST_DEVICE T* of(int index, int heads) const {  // index: of (image, head)
+    return data + index / heads * batch + index % heads * head;
+  }
+  cpu::Matrix<T> matrix(std::int64_t b, std::int64_t h, std::int64_t i = 0) const {
     return {at(b, h) + i * row, row, 1};
   }
 };
@@ -23,4 +27,4 @@ TokenHeads<T> token_heads(const Tensor& x, std::int64_t heads, int which = 0, in
   return {x.data<T>() + which * width, row * x.dim(1), width / heads, row};
 }
 
-}  // namespace hg::cpu
+}  // namespace hg
