@@ -1,9 +1,8 @@
-#include "tools/hgprof/page.h"
-
 #include <fmt/format.h>
 
 #include "energy/output/flame.h"
 #include "tensor/base/text.h"
+#include "tools/hgprof/table.h"
 
 namespace hg::prof {
 namespace {

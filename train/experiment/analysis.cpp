@@ -22,8 +22,8 @@ std::optional<statistics::Arm> sample(const ArmResult& arm, Metric metric,
                                       const std::optional<Target>& target) {
   statistics::Arm values{arm.name, {}};
   for (const RunFigures& run : arm.runs) {
-    if (metric == Metric::energy) values.values.push_back(run.energy_j);
-    if (metric == Metric::micro_f1) values.values.push_back(run.micro_f1);
+    if (metric == Metric::energy) values.values.push_back(run.energy_j.value);
+    if (metric == Metric::micro_f1) values.values.push_back(*run.micro_f1);
     if (metric == Metric::seconds) values.values.push_back(run.seconds);
     if (metric != Metric::energy_to_target) continue;
     if (!target || !run.to_target(target->f1).reached) return std::nullopt;
@@ -52,9 +52,11 @@ std::vector<ArmResult> arms_with_runs(const Plan& plan, const std::vector<RunFig
     for (const RunFigures& run : runs)
       if (run.arm == arm.name) arm.runs.push_back(run);
     if (arm.runs.empty()) continue;
-    arm.mean_flops = mean_of(arm.runs, [](const RunFigures& r) { return r.flops; });
-    arm.mean_tokens_per_image = mean_of(
-        arm.runs, [](const RunFigures& r) { return r.images > 0 ? r.tokens / r.images : 0; });
+    arm.mean_flops =
+        mean_of(arm.runs, [](const RunFigures& r) { return static_cast<double>(r.flops); });
+    arm.mean_tokens_per_image = mean_of(arm.runs, [](const RunFigures& r) {
+      return r.images > 0 ? r.tokens / static_cast<double>(r.images) : 0;
+    });
     arms.push_back(std::move(arm));
   }
   return arms;
@@ -71,7 +73,7 @@ std::optional<Target> target_of(const Plan& plan, const std::vector<ArmResult>& 
   if (plan.target_f1) return Target{*plan.target_f1, "given with --target"};
   if (arms.empty() || arms[0].name != plan.arms[0].name) return std::nullopt;
   return Target{
-      kTargetShare * mean_of(arms[0].runs, [](const RunFigures& r) { return r.micro_f1; }),
+      kTargetShare * mean_of(arms[0].runs, [](const RunFigures& r) { return *r.micro_f1; }),
       fmt::format("{} of the mean final micro F1 of {}, a rule set before the runs", kTargetShare,
                   arms[0].name)};
 }
