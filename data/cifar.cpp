@@ -1,7 +1,5 @@
 #include "data/cifar.h"
 
-#include <algorithm>
-
 #include "data/memory_dataset.h"
 #include "tensor/base/error.h"
 

@@ -1,6 +1,5 @@
 #include "data/idx.h"
 
-#include "data/gzip.h"
 #include "data/memory_dataset.h"
 #include "tensor/base/error.h"
 
