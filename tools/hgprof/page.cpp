@@ -1,3 +1,4 @@
+// A profile as one self-contained HTML page.
 #include <fmt/format.h>
 
 #include "energy/output/flame.h"

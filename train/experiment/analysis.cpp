@@ -22,10 +22,10 @@ std::optional<statistics::Arm> sample(const ArmResult& arm, Metric metric,
                                       const std::optional<Target>& target) {
   statistics::Arm values{arm.name, {}};
   for (const RunFigures& run : arm.runs) {
-    if (metric == Metric::energy) values.values.push_back(run.energy_j.value);
+    if (metric == Metric::energy_j) values.values.push_back(run.energy_j.value);
     if (metric == Metric::micro_f1) values.values.push_back(*run.micro_f1);
     if (metric == Metric::seconds) values.values.push_back(run.seconds);
-    if (metric != Metric::energy_to_target) continue;
+    if (metric != Metric::energy_to_target_j) continue;
     if (!target || !run.to_target(target->f1).reached) return std::nullopt;
     values.values.push_back(run.to_target(target->f1).energy_j);
   }
@@ -65,7 +65,7 @@ std::vector<ArmResult> arms_with_runs(const Plan& plan, const std::vector<RunFig
 void mark_pareto(std::vector<ArmResult>& arms) {
   std::vector<statistics::TradeOff> points;
   for (const ArmResult& arm : arms)
-    points.push_back({arm.summary(Metric::energy)->mean, arm.summary(Metric::micro_f1)->mean});
+    points.push_back({arm.summary(Metric::energy_j)->mean, arm.summary(Metric::micro_f1)->mean});
   for (const std::size_t i : statistics::pareto_set(points)) arms[i].pareto = true;
 }
 
@@ -109,11 +109,6 @@ void compare_all(Analysis& a, Metric metric) {
 }
 
 }  // namespace
-
-std::string_view name(Metric metric) {
-  constexpr std::string_view kNames[] = {"energy_j", "micro_f1", "seconds", "energy_to_target_j"};
-  return kNames[static_cast<std::size_t>(metric)];
-}
 
 std::string_view title(Metric metric) {
   constexpr std::string_view kTitles[] = {"energy", "micro F1", "time", "energy to the target"};

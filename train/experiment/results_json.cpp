@@ -80,7 +80,7 @@ Json arm_json(const Plan& plan, const ArmResult& arm) {
   for (const Arm& planned : plan.arms)
     if (planned.name == arm.name) json["config"] = to_toml(planned.config);
   for (const Metric metric : kMetrics)
-    json[std::string(name(metric))] =
+    json[std::string(enum_name(metric))] =
         arm.summary(metric) ? summary_json(*arm.summary(metric)) : Json();
   json["flops"] = arm.mean_flops;
   json["tokens_per_image"] = arm.mean_tokens_per_image;
@@ -101,7 +101,7 @@ Json contrast_json(const Contrast& contrast) {
   const statistics::Interval* of_medians = address(c.median_difference.interval);
   return {{"baseline", c.a.name},
           {"arm", contrast.arm},
-          {"metric", name(contrast.metric)},
+          {"metric", enum_name(contrast.metric)},
           {"saving_percent", saving ? Json(saving->value) : Json()},
           {"low", low(saved)},
           {"high", high(saved)},
@@ -133,7 +133,7 @@ Json answer_json(const Answer& answer) {
   Json arms = Json::array();
   for (const ArmAnswer& arm : answer.arms)
     arms.push_back({{"arm", arm.arm},
-                    {"finding", name(arm.finding)},
+                    {"finding", enum_name(arm.finding)},
                     {"text", arm.text},
                     {"to_target", arm.to_target}});
   return {{"headline", answer.headline},

@@ -79,7 +79,7 @@ std::string arms_table(const Analysis& a) {
       {"arm", "what"}, {"runs", "energy J", "sd", "median", "W", "p normal", "micro F1", "sd",
                         "macro F1", "seconds", "GFLOP", "tokens/image", "J/image", "Pareto"});
   for (const ArmResult& arm : a.arms) {
-    const ArmSummary &energy = *arm.summary(Metric::energy), &f1 = *arm.summary(Metric::micro_f1);
+    const ArmSummary &energy = *arm.summary(Metric::energy_j), &f1 = *arm.summary(Metric::micro_f1);
     double macro = 0, per_image = 0;
     const auto n = static_cast<double>(arm.runs.size());
     for (const RunFigures& run : arm.runs) {
@@ -122,7 +122,7 @@ std::string target_table(const Analysis& a) {
       {"arm"}, {"reached", "of runs", "epochs, mean", "energy J, mean", "saving %", "low", "high"});
   for (const ArmResult& arm : a.arms) {
     const ToTarget& t = arm.to_target;
-    const Contrast* c = a.contrast(arm.name, Metric::energy_to_target);
+    const Contrast* c = a.contrast(arm.name, Metric::energy_to_target_j);
     html += "<tr>" + label_cell(arm.name) + cell(static_cast<double>(t.reached), 0) +
             cell(static_cast<double>(arm.runs.size()), 0) + cell(t.mean_epochs, 1) +
             cell(t.mean_energy_j, 1) + saving_cells(c) + "</tr>\n";
@@ -133,7 +133,7 @@ std::string target_table(const Analysis& a) {
 std::string savings_chart(const Analysis& a) {
   std::vector<report::Bar> bars;
   for (std::size_t i = 0; i < a.arms.size(); ++i) {
-    const Contrast* c = a.contrast(a.arms[i].name, Metric::energy);
+    const Contrast* c = a.contrast(a.arms[i].name, Metric::energy_j);
     if (!c || !c->comparison.saving_percent || !c->comparison.saving_percent->interval) continue;
     const statistics::Estimate& saving = *c->comparison.saving_percent;
     bars.push_back({a.arms[i].name,
@@ -158,7 +158,7 @@ std::string pareto_chart(const Analysis& a) {
                                          *run.micro_f1, with_prefix(run.energy_j.value, "J"))});
     if (arm.pareto)
       front.points.push_back(
-          {arm.summary(Metric::energy)->mean, arm.summary(Metric::micro_f1)->mean, arm.name});
+          {arm.summary(Metric::energy_j)->mean, arm.summary(Metric::micro_f1)->mean, arm.name});
     names.push_back(arm.name);
     series.push_back(std::move(dots));
   }

@@ -15,12 +15,10 @@
 namespace hg {
 namespace {
 
-// The state is read before the log, which must not hold rows that come after it.
-MetricsLog open_log(const Config& config, const std::string& folder, const RunState* state) {
-  const std::string path = RunFolder{folder}.metrics();
-  const bool sparsity = config.loss.sparsity > 0;
-  if (!state) return MetricsLog::create(path, sparsity);
-  return MetricsLog::resume(path, sparsity, static_cast<std::size_t>(state->position.rows));
+// The log must not hold rows that come after the state.
+std::optional<std::size_t> rows_of(const RunState* state) {
+  if (!state) return std::nullopt;
+  return static_cast<std::size_t>(state->position.rows);
 }
 
 // A resumed run must stand at a place in its phases, epochs and batches.
@@ -80,8 +78,8 @@ Trainer::Trainer(const Config& config, PhaseData data, const RunOptions& options
       init_(state ? std::nullopt : initial_weights(config)),
       position_(state ? (check_phase(config, *state), state->position) : Position{}),
       phase_(first_phase(state)),
-      log_((check_place(config, state, phase_->batches()),
-            open_log(config, options.folder, state))) {
+      log_((check_place(config, state, phase_->batches()), RunFolder{options.folder}.metrics()),
+           config.loss.sparsity > 0, rows_of(state)) {
   if (state)
     phase_->load_moments(*state);
   else if (init_)
