@@ -1,8 +1,6 @@
-#include "data/cifar.h"
-
-#include <algorithm>
-
+// CIFAR-10 and CIFAR-100.
 #include "data/memory_dataset.h"
+#include "data/sets.h"
 #include "tensor/base/error.h"
 
 namespace hg {

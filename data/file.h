@@ -10,6 +10,8 @@ namespace hg {
 using Path = std::filesystem::path;
 
 void read_file(const Path& path, std::uint64_t max_bytes, Bytes& bytes);
+// The contents of a file, unpacked if it is gzip.
+Bytes read_maybe_gzip(const Path& path, std::uint64_t max_bytes);
 // Without line ends (LF or CR LF) and without empty lines at the end.
 std::vector<std::string> read_lines(const Path& path, std::uint64_t max_bytes);
 

@@ -1,8 +1,8 @@
-#include "data/folder.h"
-
+// Images in one folder a class.
 #include <algorithm>
 
 #include "data/image_files.h"
+#include "data/sets.h"
 #include "tensor/base/error.h"
 
 namespace hg {

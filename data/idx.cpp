@@ -1,7 +1,6 @@
-#include "data/idx.h"
-
-#include "data/gzip.h"
+// MNIST and Fashion-MNIST.
 #include "data/memory_dataset.h"
+#include "data/sets.h"
 #include "tensor/base/error.h"
 
 namespace hg {

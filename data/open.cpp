@@ -3,12 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "data/cifar.h"
-#include "data/file.h"
-#include "data/folder.h"
-#include "data/idx.h"
+#include "data/sets.h"
 #include "data/shapes.h"
-#include "data/tiny_imagenet.h"
 #include "tensor/base/error.h"
 
 namespace hg {

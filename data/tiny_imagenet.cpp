@@ -1,9 +1,9 @@
-#include "data/tiny_imagenet.h"
-
+// Tiny ImageNet.
 #include <algorithm>
 #include <unordered_map>
 
 #include "data/image_files.h"
+#include "data/sets.h"
 #include "tensor/base/error.h"
 
 namespace hg {

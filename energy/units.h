@@ -26,18 +26,11 @@ struct MicroJoules {
   std::int64_t value = 0;
   auto operator<=>(const MicroJoules&) const = default;
   MicroJoules& operator+=(MicroJoules other) { return value += other.value, *this; }
-  MicroJoules& operator-=(MicroJoules other) { return value -= other.value, *this; }
 };
 
 constexpr MicroJoules operator+(MicroJoules a, MicroJoules b) { return {a.value + b.value}; }
 constexpr MicroJoules operator-(MicroJoules a, MicroJoules b) { return {a.value - b.value}; }
-constexpr Joules operator+(Joules a, Joules b) { return {a.value + b.value}; }
-constexpr Joules operator-(Joules a, Joules b) { return {a.value - b.value}; }
-constexpr Joules operator*(Watts p, Seconds t) { return {p.value * t.value}; }
 constexpr Watts operator/(Joules e, Seconds t) { return {e.value / t.value}; }
-constexpr Watts operator+(Watts a, Watts b) { return {a.value + b.value}; }
-constexpr Seconds operator-(Seconds a, Seconds b) { return {a.value - b.value}; }
-constexpr Seconds operator+(Seconds a, Seconds b) { return {a.value + b.value}; }
 
 constexpr Joules to_joules(MicroJoules e) { return {static_cast<double>(e.value) * 1e-6}; }
 constexpr Seconds from_ns(std::int64_t ns) { return {static_cast<double>(ns) * 1e-9}; }

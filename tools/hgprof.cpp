@@ -8,86 +8,68 @@ namespace {
 
 using namespace hg;
 
-struct Commands {
-  prof::ProfileOptions profile;
-  prof::OpsOptions ops;
-  prof::AttentionBenchOptions attention;
-  prof::CalibrateOptions calibrate;
-  prof::DiffOptions diff;
-  std::function<int()> chosen;
-
-  void add_to(CLI::App& app) {
-    add_profile(app);
-    add_ops(*app.add_subcommand("ops", "Each registered op alone"));
-    add_attention(*app.add_subcommand("attention", "Cores of attention by sequence length"));
-    add_calibrate(*app.add_subcommand("calibrate", "Fit this machine's energy profile"));
-    add_diff(*app.add_subcommand("diff", "What changed between two profiles"));
-  }
-
-  void add_profile(CLI::App& app) {
-    app.add_option("CONFIG", profile.config, config_help());
-    add_model_options(app, profile);
-    add_json(app, profile);
-    app.add_option("--steps", profile.steps, "training steps to profile")
-        ->check(CLI::Range(1, 1000000));
-    add_phase(app, profile.phase);
-    app.add_option("--by", profile.by, "sum over all but one of: layer (a tree), op, phase");
-    app.add_option("--sort", profile.sort, "energy, time, flops or name");
-    app.add_option("--csv", profile.csv, "file for the rows, as a run's ledger.csv");
-    app.add_option("--trace", profile.trace, "file for a Chrome/Perfetto trace");
-    app.add_option("--html", profile.html, "file for a page with a flame graph of joules");
-    app.add_option("--profile", profile.profile,
-                   "energy profile of this machine (hgprof calibrate); else a rough default");
-  }
-  void add_ops(CLI::App& app) {
-    app.add_option("--filter", ops.filter, "only ops whose name contains this");
-    app.add_option("--threads", ops.threads, "threads; 0: every core");
-    add_json(app, ops.json);
-    app.callback([this] { chosen = [this] { return ops_command(ops); }; });
-  }
-  void add_attention(CLI::App& app) {
-    prof::AttentionBenchOptions& o = attention;
-    app.add_option("--lengths", o.lengths, "numbers of tokens (256,1024,4096,16384)")
-        ->delimiter(',')
-        ->check(CLI::Range(1, 1 << 20));
-    app.add_option("--variants", o.variants, kVariantsHelp);
-    app.add_option("--dim", o.dim, "width of the head")->check(CLI::Range(1, 4096));
-    app.add_option("--pruned", o.pruned, "share of pairs that fiak_pruned lacks (0.7)")
-        ->check(CLI::Range(0.0, 1.0));
-    app.add_option("--rounds", o.rounds, "measurements, of which the fastest counts")
-        ->check(CLI::Range(1, 1000));
-    app.add_option("--seconds", o.seconds, "leave out calls that would take longer (10)");
-    app.add_option("--memory", o.gigabytes, "leave out layers that would need more GB (4)");
-    app.add_option("--threads", o.threads, "threads inside an op (1); 0: every core");
-    app.add_option("--seed", o.seed, "seed of every random draw")->check(CLI::NonNegativeNumber);
-    add_json(app, o.json);
-    app.callback([this] { chosen = [this] { return attention_command(attention); }; });
-  }
-  void add_calibrate(CLI::App& app) {
-    app.add_option("--out", calibrate.out, "file to write")->required();
-    app.add_option("--name", calibrate.name, "name of the profile (default: the CPU's)");
-    app.add_option("--seconds", calibrate.seconds, "length of one trial")
-        ->check(CLI::Range(0.01, 60.0));
-    app.add_option("--threads", calibrate.threads, "threads; 0: every core");
-    app.callback([this] { chosen = [this] { return calibrate_command(calibrate); }; });
-  }
-  void add_diff(CLI::App& app) {
-    app.add_option("A", diff.a, "profile written by hgprof CONFIG --json")->required();
-    app.add_option("B", diff.b, "profile to compare with it")->required();
-    app.add_option("--fail-above", diff.fail_above,
-                   "exit 1 if the joules of a step, or of an op that matters, grew by more than "
-                   "this percentage");
-    add_json(app, diff.json);
-    app.callback([this] { chosen = [this] { return diff_command(diff); }; });
-  }
-};
+void add_profile(CLI::App& app, prof::ProfileOptions& o) {
+  app.add_option("CONFIG", o.config, config_help());
+  add_model_options(app, o);
+  add_json(app, o);
+  app.add_option("--steps", o.steps, "training steps to profile")->check(CLI::Range(1, 1000000));
+  add_phase(app, o.phase);
+  app.add_option("--by", o.by, "sum over all but one of: layer (a tree), op, phase");
+  app.add_option("--sort", o.sort, "energy, time, flops or name");
+  app.add_option("--csv", o.csv, "file for the rows, as a run's ledger.csv");
+  app.add_option("--trace", o.trace, "file for a Chrome/Perfetto trace");
+  app.add_option("--html", o.html, "file for a page with a flame graph of joules");
+  app.add_option("--profile", o.profile,
+                 "energy profile of this machine (hgprof calibrate); else a rough default");
+}
+void add_ops(CLI::App& app, prof::OpsOptions& o) {
+  app.add_option("--filter", o.filter, "only ops whose name contains this");
+  app.add_option("--threads", o.threads, "threads; 0: every core");
+  add_json(app, o.json);
+}
+void add_attention(CLI::App& app, prof::AttentionBenchOptions& o) {
+  app.add_option("--lengths", o.lengths, "numbers of tokens (256,1024,4096,16384)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--variants", o.variants, kVariantsHelp);
+  app.add_option("--dim", o.dim, "width of the head")->check(CLI::Range(1, 4096));
+  app.add_option("--pruned", o.pruned, "share of pairs that fiak_pruned lacks (0.7)")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--rounds", o.rounds, "measurements, of which the fastest counts")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--seconds", o.seconds, "leave out calls that would take longer (10)");
+  app.add_option("--memory", o.gigabytes, "leave out layers that would need more GB (4)");
+  app.add_option("--threads", o.threads, "threads inside an op (1); 0: every core");
+  app.add_option("--seed", o.seed, "seed of every random draw")->check(CLI::NonNegativeNumber);
+  add_json(app, o.json);
+}
+void add_calibrate(CLI::App& app, prof::CalibrateOptions& o) {
+  app.add_option("--out", o.out, "file to write")->required();
+  app.add_option("--name", o.name, "name of the profile (default: the CPU's)");
+  app.add_option("--seconds", o.seconds, "length of one trial")->check(CLI::Range(0.01, 60.0));
+  app.add_option("--threads", o.threads, "threads; 0: every core");
+}
+void add_diff(CLI::App& app, prof::DiffOptions& o) {
+  app.add_option("A", o.a, "profile written by hgprof CONFIG --json")->required();
+  app.add_option("B", o.b, "profile to compare with it")->required();
+  app.add_option("--fail-above", o.fail_above,
+                 "exit 1 if the joules of a step, or of an op that matters, grew by more than "
+                 "this percentage");
+  add_json(app, o.json);
+}
 
 int run(int argc, char** argv) {
   CLI::App app("Says where the joules of training go, by layer, op and phase.", "hgprof");
   app.set_version_flag("--version", version_of("hgprof"));
   app.require_subcommand(0, 1);
-  Commands commands;
-  commands.add_to(app);
+  prof::ProfileOptions profile;
+  add_profile(app, profile);
+  Commands all{app};
+  all.add("ops", "Each registered op alone", add_ops, prof::ops_command);
+  all.add("attention", "Cores of attention by sequence length", add_attention,
+          prof::attention_command);
+  all.add("calibrate", "Fit this machine's energy profile", add_calibrate, prof::calibrate_command);
+  all.add("diff", "What changed between two profiles", add_diff, prof::diff_command);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {
@@ -95,15 +77,15 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     usage_fail("arguments", "{} (hgprof --help shows how)", e.what());
   }
-  if (commands.chosen) {
-    usage_require(commands.profile.config.empty(), commands.profile.config,
+  if (all.chosen) {
+    usage_require(profile.config.empty(), profile.config,
                   "a configuration and a command; expected one of them");
-    return commands.chosen();
+    return all.chosen();
   }
   usage_require(
-      !commands.profile.config.empty(), "CONFIG",
+      !profile.config.empty(), "CONFIG",
       "expected a configuration or ops, attention, calibrate, diff (hgprof --help shows how)");
-  return profile_command(commands.profile);
+  return profile_command(profile);
 }
 
 }  // namespace

@@ -261,8 +261,8 @@ void Attribution::check() const {
     std::int64_t sum = 0;
     for (const Account& a : books_[d].accounts) sum += a.booked;
     require(sum == total_uj(d), "energy books",
-            "do not close: the rows of {} sum to {} uJ, the meter counted {} uJ",
-            to_string(static_cast<Domain>(d)), sum, total_uj(d));
+            "do not close: the rows of {} sum to {} uJ, the meter counted {} uJ", name_of_domain(d),
+            sum, total_uj(d));
   }
 }
 

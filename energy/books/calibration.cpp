@@ -103,10 +103,9 @@ Calibration parse_calibration(std::string_view text, const std::string& source) 
   Calibration c{text_of(json["name"]), text_of(json["machine"]), text_of(json["meter"]), {}, {}};
   const JsonValue domains = json["domains"];
   allow_only(domains, {"package", "dram", "gpu"});
-  for (std::size_t d = 0; d < kDomains; ++d) {
-    const std::string_view name = to_string(static_cast<Domain>(d));
-    if (domains.has(name)) c.domains[d] = read_domain(domains[name]);
-  }
+  for (std::size_t d = 0; d < kDomains; ++d)
+    if (const std::string name = name_of_domain(d); domains.has(name))
+      c.domains[d] = read_domain(domains[name]);
   usage_require(c.domains[0] || c.domains[1] || c.domains[2], domains.where(), "none is given");
   c.times = read_times(json["part_times"]);
   return c;
@@ -119,8 +118,7 @@ Calibration load_calibration(const std::string& path) {
 std::string to_json(const Calibration& c) {
   Json domains = Json::object();
   for (std::size_t d = 0; d < kDomains; ++d)
-    if (c.domains[d])
-      domains[std::string(to_string(static_cast<Domain>(d)))] = domain_json(*c.domains[d]);
+    if (c.domains[d]) domains[name_of_domain(d)] = domain_json(*c.domains[d]);
   const Json out{{"format", kFormat},
                  {"version", kVersion},
                  {"name", c.name},

@@ -14,28 +14,26 @@ struct Spread {
   double variance = 0, low_slack = 0, high_slack = 0, quantile = 0;
 };
 
-void set_interval(LedgerRow& row, const Spread& s) {
+// Of a row, or of a whole ledger.
+void set_interval(auto& books, const Spread& s) {
   const double half = s.quantile * std::sqrt(s.variance);
-  const auto e = static_cast<double>(row.energy_uj);
-  row.low_uj = std::max<std::int64_t>(0, std::llround(e - half - s.low_slack));
-  row.high_uj = std::llround(e + half + s.high_slack);
+  const auto e = static_cast<double>(books.energy_uj);
+  books.low_uj = std::max<std::int64_t>(0, std::llround(e - half - s.low_slack));
+  books.high_uj = std::llround(e + half + s.high_slack);
 }
 
 // The total is what the meter counted; its bounds and the first and last reading make it uncertain.
 void set_total(Ledger& ledger, const Attribution& a) {
-  double low = 0, high = 0, variance = 0;
+  Spread spread{.quantile = student_quantile(1000)};
   for (std::size_t d = 0; d < kDomains; ++d) {
     if (!a.has(d)) continue;
     ledger.domain_uj[d] = a.total_uj(d);
     ledger.energy_uj += a.total_uj(d);
-    low += a.low_slack(d);
-    high += a.high_slack(d);
-    variance += 2 * a.reading_variance(d);
+    spread.low_slack += a.low_slack(d);
+    spread.high_slack += a.high_slack(d);
+    spread.variance += 2 * a.reading_variance(d);
   }
-  const double half = student_quantile(1000) * std::sqrt(variance);
-  const auto e = static_cast<double>(ledger.energy_uj);
-  ledger.low_uj = std::max<std::int64_t>(0, std::llround(e - half - low));
-  ledger.high_uj = std::llround(e + half + high);
+  set_interval(ledger, spread);
 }
 
 // A row and its kind in words, as ledger.csv has them.
@@ -67,9 +65,10 @@ Kind kind_of(const std::string& text, const std::string& source) {
 Interval LedgerRow::joules() const { return in_joules(energy_uj, low_uj, high_uj); }
 Interval Ledger::joules() const { return in_joules(energy_uj, low_uj, high_uj); }
 
-LedgerRow empty_sum() {
+LedgerRow sum_of(std::span<const LedgerRow> rows) {
   LedgerRow sum;
   sum.kind = Kind::measured;
+  for (const LedgerRow& row : rows) sum.add(row);
   return sum;
 }
 
@@ -94,16 +93,18 @@ double Ledger::covered_seconds() const {
   return sum;
 }
 
-std::uint64_t Ledger::flops() const {
-  std::uint64_t sum = 0;
-  for (const LedgerRow& row : rows) sum += row.flops;
-  return sum;
+RowGroup& RowGroup::child(std::string_view wanted) {
+  for (RowGroup& group : inner)
+    if (group.name == wanted) return group;
+  return inner.emplace_back(RowGroup{std::string(wanted)});
 }
 
-std::uint64_t Ledger::flops_mm() const {
-  std::uint64_t sum = 0;
-  for (const LedgerRow& row : rows) sum += row.flops_mm;
-  return sum;
+void RowGroup::add(const LedgerRow& row, std::span<const std::string_view> levels) {
+  sum.add(row);
+  if (levels.empty())
+    child(row.label.op).sum.add(row);
+  else
+    child(levels[0]).add(row, levels.subspan(1));
 }
 
 Ledger make_ledger(const Attribution& a, const RowTable& labels, const Provenance& provenance) {
@@ -147,18 +148,13 @@ Ledger make_ledger(const Attribution& a, const RowTable& labels, const Provenanc
 }
 
 void check(const Ledger& ledger) {
-  std::int64_t sum = 0;
-  std::array<std::int64_t, kDomains> domains{};
-  for (const LedgerRow& row : ledger.rows) {
-    sum += row.energy_uj;
-    for (std::size_t d = 0; d < kDomains; ++d) domains[d] += row.domain_uj[d];
-  }
-  require(sum == ledger.energy_uj, "ledger",
-          "does not close: rows sum to {} uJ, the meter to {} uJ", sum, ledger.energy_uj);
+  const LedgerRow sum = sum_of(ledger.rows);
+  require(sum.energy_uj == ledger.energy_uj, "ledger",
+          "does not close: rows sum to {} uJ, the meter to {} uJ", sum.energy_uj, ledger.energy_uj);
   for (std::size_t d = 0; d < kDomains; ++d)
-    require(domains[d] == ledger.domain_uj[d].value_or(0), "ledger",
-            "does not close: rows of {} sum to {} uJ, the meter to {} uJ",
-            to_string(static_cast<Domain>(d)), domains[d], ledger.domain_uj[d].value_or(0));
+    require(sum.domain_uj[d] == ledger.domain_uj[d].value_or(0), "ledger",
+            "does not close: rows of {} sum to {} uJ, the meter to {} uJ", name_of_domain(d),
+            sum.domain_uj[d], ledger.domain_uj[d].value_or(0));
 }
 
 std::string ledger_csv(const std::vector<LedgerRow>& rows) {

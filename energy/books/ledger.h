@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,18 @@ struct LedgerRow {
   bool is_op() const { return label.phase != "unattributed" && label.phase != "profiler"; }
 };
 
-LedgerRow empty_sum();  // of no rows yet: of the best kind
+LedgerRow sum_of(std::span<const LedgerRow> rows);  // without label; of none: of the best kind
+
+// Rows that have something in common, summed, and the groups inside.
+struct RowGroup {
+  std::string name;
+  LedgerRow sum = sum_of({});
+  std::vector<RowGroup> inner{};
+
+  RowGroup& child(std::string_view wanted);
+  // Adds it to this group, to a group for each level, one inside the other, and to one of its op.
+  void add(const LedgerRow& row, std::span<const std::string_view> levels);
+};
 
 // Where the figures come from.
 struct Provenance {
@@ -43,8 +55,6 @@ struct Ledger : Provenance {
 
   Interval joules() const;
   double covered_seconds() const;  // by ops
-  std::uint64_t flops() const;
-  std::uint64_t flops_mm() const;
 };
 
 Ledger make_ledger(const Attribution& attribution, const RowTable& rows,

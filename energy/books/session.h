@@ -65,7 +65,6 @@ class Session {
 
   // For noting work outside ops, from any thread.
   Profiler& profiler() { return profiler_; }
-  const Calibration& calibration() const { return options_.calibration; }
 
  private:
   void sample_until_stopped();

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "energy/meters/combined_meter.h"
 #include "energy/meters/model_meter.h"
 #include "energy/meters/nvml.h"
 #include "energy/meters/rapl_powercap.h"
 #include "tensor/base/clock.h"
+#include "tensor/base/enum_names.h"
 
 namespace hg::energy {
 namespace {
@@ -27,12 +27,14 @@ void work() {
     for (int i = 0; i < 1000; ++i) x = x * 1.0000001;
 }
 
+using DomainSet = std::array<bool, kDomains>;
+
 bool any(const DomainSet& set) { return std::find(set.begin(), set.end(), true) != set.end(); }
 
 std::string names_of(const DomainSet& set) {
-  std::vector<std::string_view> names;
+  std::vector<std::string> names;
   for (std::size_t d = 0; d < kDomains; ++d)
-    if (set[d]) names.push_back(to_string(static_cast<Domain>(d)));
+    if (set[d]) names.push_back(name_of_domain(d));
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -54,6 +56,68 @@ Probe probe(Meter& meter, Seconds longest) {
     if (!any(result.still) || from_ns(now.time_ns - first.time_ns) >= longest) return result;
   }
 }
+
+// Several meters as one: each gives the domains that were chosen from it.
+class CombinedMeter final : public Meter {
+ public:
+  struct Part {
+    std::unique_ptr<Meter> meter;
+    DomainSet domains;
+  };
+  explicit CombinedMeter(std::vector<Part> parts) : parts_(std::move(parts)) {
+    for (const Part& part : parts_) {
+      if (!name_.empty()) name_ += '+';
+      name_ += part.meter->name();
+    }
+  }
+
+  std::string_view name() const override { return name_; }  // "rapl-perf+nvml"
+  Kind kind() const override {
+    Kind weakest = Kind::measured;
+    for (const Part& part : parts_) weakest = std::max(weakest, part.meter->kind());
+    return weakest;
+  }
+  Kind kind_of(Domain domain) const override {
+    for (const Part& part : parts_)
+      if (part.domains[static_cast<std::size_t>(domain)]) return part.meter->kind_of(domain);
+    return Kind::unavailable;
+  }
+  std::string source() const override {
+    std::string text;
+    for (const Part& part : parts_) {
+      if (!text.empty()) text += "; ";
+      text += std::string(part.meter->name()) + ": " + part.meter->source();
+    }
+    return text;
+  }
+  Reading read() override {
+    Reading all;
+    for (Part& part : parts_) {
+      const Reading one = part.meter->read();
+      if (all.time_ns == 0) all.time_ns = one.time_ns;
+      for (std::size_t d = 0; d < kDomains; ++d)
+        if (part.domains[d]) all.domains[d] = one.domains[d];
+    }
+    return all;
+  }
+  std::uint64_t faults() const override {
+    std::uint64_t sum = 0;
+    for (const Part& part : parts_) sum += part.meter->faults();
+    return sum;
+  }
+  std::vector<Fault> fault_list() const override {
+    std::vector<Fault> all;
+    for (const Part& part : parts_)
+      for (Fault& fault : part.meter->fault_list()) all.push_back(std::move(fault));
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Fault& a, const Fault& b) { return a.time_ns < b.time_ns; });
+    return all;
+  }
+
+ private:
+  std::vector<Part> parts_;
+  std::string name_;
+};
 
 struct Source {
   std::string_view name;
@@ -121,10 +185,7 @@ class Chooser {
 
 }  // namespace
 
-std::string_view to_string(Verdict verdict) {
-  constexpr std::string_view kNames[] = {"used", "rejected", "absent"};
-  return kNames[static_cast<std::size_t>(verdict)];
-}
+std::string_view to_string(Verdict verdict) { return enum_name(verdict); }
 
 MeterSetup MeterSetup::from_environment() {
   MeterSetup setup;

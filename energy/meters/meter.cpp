@@ -6,6 +6,9 @@ namespace hg::energy {
 
 std::string_view to_string(Kind kind) { return enum_name(kind); }
 std::string_view to_string(Domain domain) { return enum_name(domain); }
+std::string name_of_domain(std::size_t index) {
+  return std::string(enum_name(static_cast<Domain>(index)));
+}
 
 std::string_view to_string(FaultKind kind) {
   constexpr std::string_view kNames[] = {"failed read", "garbage", "reset", "gap"};

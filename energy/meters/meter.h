@@ -20,6 +20,7 @@ std::string_view to_string(Kind kind);
 enum class Domain : std::uint8_t { package, dram, gpu };
 inline constexpr std::size_t kDomains = 3;
 std::string_view to_string(Domain domain);
+std::string name_of_domain(std::size_t index);
 
 // Energy since the meter was opened, and its bounds, which are equal to it as long as no fault has
 // made it uncertain. `energy` and `low` never decrease; `high` grows while reads fail and comes

@@ -4,17 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <utility>
 
 namespace hg::energy {
-
-OpenFile& OpenFile::operator=(OpenFile&& other) noexcept {
-  if (this != &other) {
-    close();
-    fd_ = std::exchange(other.fd_, -1);
-  }
-  return *this;
-}
 
 int OpenFile::open(const char* path) {
   close();

@@ -15,8 +15,8 @@ class OpenFile {
  public:
   OpenFile() = default;
   ~OpenFile() { close(); }
-  OpenFile(OpenFile&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-  OpenFile& operator=(OpenFile&& other) noexcept;
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
 
   int open(const char* path);  // 0 or errno
   void close();

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "tensor/base/text.h"
 
@@ -13,44 +12,15 @@ namespace {
 constexpr double kWidth = 1000, kLine = 20, kLetter = 7.2;
 constexpr double kThinnest = 0.25;  // what is narrower is left out
 
-struct Frame {
-  std::string name;
-  LedgerRow sum = empty_sum();
-  std::vector<std::unique_ptr<Frame>> inner;
-
-  Frame& child(std::string_view wanted) {
-    for (const auto& f : inner)
-      if (f->name == wanted) return *f;
-    inner.push_back(std::make_unique<Frame>());
-    inner.back()->name = wanted;
-    return *inner.back();
-  }
-};
-
-Frame tree_of(std::span<const LedgerRow> rows) {
-  Frame root;
-  root.name = "all";
-  for (const LedgerRow& row : rows) {
-    root.sum.add(row);
-    Frame* frame = &root;
-    for (const std::string_view level : levels_of(row.label)) {
-      frame = &frame->child(level);
-      frame->sum.add(row);
-    }
-    frame->child(row.label.op).sum.add(row);
-  }
-  return root;
-}
-
-std::size_t depth_of(const Frame& frame) {
+std::size_t depth_of(const RowGroup& frame) {
   std::size_t deepest = 0;
-  for (const auto& f : frame.inner) deepest = std::max(deepest, depth_of(*f));
+  for (const RowGroup& g : frame.inner) deepest = std::max(deepest, depth_of(g));
   return deepest + 1;
 }
 
 class Drawing {
  public:
-  explicit Drawing(const Frame& root) : total_j_(root.sum.joules().value) {
+  explicit Drawing(const RowGroup& root) : total_j_(root.sum.joules().value) {
     svg_ = fmt::format(
         "<svg class=\"flame\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"Joules by layer and "
         "op\">\n",
@@ -61,7 +31,7 @@ class Drawing {
   std::string take() { return std::move(svg_); }
 
  private:
-  void draw(const Frame& f, const std::string& path, double x, std::size_t depth) {
+  void draw(const RowGroup& f, const std::string& path, double x, std::size_t depth) {
     const Interval joules = f.sum.joules();
     const double share = joules.value / total_j_, width = kWidth * share;
     if (!(width >= kThinnest)) return;
@@ -77,9 +47,9 @@ class Drawing {
       svg_ += fmt::format("<text x=\"{:.2f}\" y=\"{}\">{}</text>", x + 3, y + kLine - 6,
                           escape_html(f.name.substr(0, letters)));
     svg_ += "</g>\n";
-    for (const auto& inner : f.inner) {
-      draw(*inner, depth == 0 ? "" : full, x, depth + 1);
-      x += kWidth * inner->sum.joules().value / total_j_;
+    for (const RowGroup& inner : f.inner) {
+      draw(inner, depth == 0 ? "" : full, x, depth + 1);
+      x += kWidth * inner.sum.joules().value / total_j_;
     }
   }
 
@@ -90,7 +60,8 @@ class Drawing {
 }  // namespace
 
 std::string flame_svg(std::span<const LedgerRow> rows) {
-  const Frame root = tree_of(rows);
+  RowGroup root{"all"};
+  for (const LedgerRow& row : rows) root.add(row, levels_of(row.label));
   return root.sum.energy_uj > 0 ? Drawing(root).take() : "<p>No energy was measured.</p>\n";
 }
 

@@ -84,8 +84,7 @@ void ChromeTrace::reading(const Reading& reading) {
     for (std::size_t d = 0; d < kDomains; ++d)
       if (reading.domains[d]) {
         const Joules joules = to_joules(reading.domains[d]->energy - last_->domains[d]->energy);
-        watts += fmt::format("{}\"{}\":{:.3f}", watts.empty() ? "" : ",",
-                             to_string(static_cast<Domain>(d)),
+        watts += fmt::format("{}\"{}\":{:.3f}", watts.empty() ? "" : ",", name_of_domain(d),
                              (joules / from_ns(reading.time_ns - last_->time_ns)).value);
       }
     put(fmt::format(R"({{"ph":"C","pid":1,"ts":{:.3f},"name":"watts","args":{{{}}}}})",

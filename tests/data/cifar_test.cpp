@@ -1,4 +1,4 @@
-#include "data/cifar.h"
+#include "data/sets.h"
 
 #include "tests/data/files.h"
 

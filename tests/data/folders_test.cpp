@@ -1,6 +1,5 @@
 // Data sets of image files: a folder by class, Tiny ImageNet.
-#include "data/folder.h"
-#include "data/tiny_imagenet.h"
+#include "data/sets.h"
 #include "tests/data/files.h"
 
 namespace hg::testing {

@@ -9,9 +9,8 @@
 #include "tests/support/program.h"
 #include "tools/hgprof/enlarge.h"
 #include "tools/hgprof/overhead.h"
-#include "tools/hgprof/page.h"
-#include "tools/hgprof/spread.h"
 #include "tools/hgprof/table.h"
+#include "train/statistics/sample.h"
 
 using namespace hg;
 using namespace hg::prof;
@@ -116,9 +115,9 @@ TEST_CASE("overhead is the median of the pairs and outliers don't move it") {
   CHECK(o.high == doctest::Approx(1));
 }
 
-TEST_CASE("spread is relative to the median") {
-  CHECK(spread(std::vector{2.0, 2.2, 1.9, 2.0, 2.0}) == doctest::Approx(0.15));
-  CHECK(spread(std::vector{0.0, 0.0}) == 0);
+TEST_CASE("a range is relative to the median") {
+  CHECK(statistics::relative_range(std::vector{2.0, 2.2, 1.9, 2.0, 2.0}) == doctest::Approx(0.15));
+  CHECK(statistics::relative_range(std::vector{0.0, 0.0}) == 0);
 }
 
 TEST_CASE("every op's sample grows and still runs") {

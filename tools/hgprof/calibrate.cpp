@@ -39,15 +39,23 @@ struct Kernel {
 
 Tensor filled(const Shape& shape) { return Tensor::full(shape, 0.25); }
 
-Kernel product(std::int64_t m, std::int64_t k, std::int64_t n) {
-  return {fmt::format("product {}x{}x{}", m, k, n), [=] {
-            return [a = filled({m, k}), b = filled({k, n})] { matmul(a, b); };
+// A kernel on tensors of these shapes.
+Kernel on(std::string name, std::vector<Shape> shapes, void (*call)(const Tensors&)) {
+  return {std::move(name), [=] {
+            Tensors inputs;
+            for (const Shape& shape : shapes) inputs.push_back(filled(shape));
+            return [=] { call(inputs); };
           }};
 }
 
+Kernel product(std::int64_t m, std::int64_t k, std::int64_t n) {
+  return on(fmt::format("product {}x{}x{}", m, k, n), {{m, k}, {k, n}},
+            [](const Tensors& t) { matmul(t[0], t[1]); });
+}
+
 Kernel addition(std::int64_t bytes) {
-  return {fmt::format("add {} kB", bytes / 1024),
-          [=] { return [a = filled({bytes / 12}), b = filled({bytes / 12})] { add(a, b); }; }};
+  return on(fmt::format("add {} kB", bytes / 1024), {{bytes / 12}, {bytes / 12}},
+            [](const Tensors& t) { add(t[0], t[1]); });
 }
 
 void spin() {
@@ -63,29 +71,13 @@ std::vector<Kernel> kernels() {
           addition(12 << 10),
           addition(192 << 10),
           addition(96 << 20),
-          {"gelu",
-           [] {
-             return [x = filled({600, 256})] { gelu(x); };
-           }},
-          {"softmax",
-           [] {
-             return [x = filled({2400, 50})] { softmax(x); };
-           }},
-          {"layer norm",
-           [] {
-             return [x = filled({600, 64}), g = filled({64}), b = filled({64})] {
-               layer_norm(x, g, b);
-             };
-           }},
-          {"attention",
-           [] {
-             return [qkv = filled({12, 50, 192})] { attention(qkv, 4); };
-           }},
-          {"linear and gelu", [] {
-             return [x = filled({600, 64}), w = filled({256, 64}), b = filled({256})] {
-               linear_gelu(x, w, b);
-             };
-           }}};
+          on("gelu", {{600, 256}}, [](const Tensors& t) { gelu(t[0]); }),
+          on("softmax", {{2400, 50}}, [](const Tensors& t) { softmax(t[0]); }),
+          on("layer norm", {{600, 64}, {64}, {64}},
+             [](const Tensors& t) { layer_norm(t[0], t[1], t[2]); }),
+          on("attention", {{12, 50, 192}}, [](const Tensors& t) { attention(t[0], 4); }),
+          on("linear and gelu", {{600, 64}, {256, 64}, {256}},
+             [](const Tensors& t) { linear_gelu(t[0], t[1], t[2]); })};
 }
 
 // Every thread repeats a kernel of its own, as workers do in training.

@@ -10,7 +10,7 @@
 #include "tensor/run.h"
 #include "tools/hgprof/commands.h"
 #include "tools/hgprof/enlarge.h"
-#include "tools/hgprof/spread.h"
+#include "train/statistics/sample.h"
 
 namespace hg::prof {
 namespace {
@@ -57,7 +57,7 @@ OpFigures profile_op(const OpInfo& info, energy::Meter& meter) {
   }
   f.seconds = statistics::median(seconds);
   f.joules = statistics::median(joules);
-  f.spread = spread(joules);
+  f.spread = statistics::relative_range(joules);
   return f;
 }
 

@@ -1,9 +1,9 @@
-#include "tools/hgprof/page.h"
-
+// A profile as one self-contained HTML page.
 #include <fmt/format.h>
 
 #include "energy/output/flame.h"
 #include "tensor/base/text.h"
+#include "tools/hgprof/table.h"
 
 namespace hg::prof {
 namespace {

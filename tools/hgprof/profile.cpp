@@ -6,7 +6,6 @@
 #include "tensor/cpu/parallel.h"
 #include "tools/hgprof/commands.h"
 #include "tools/hgprof/overhead.h"
-#include "tools/hgprof/page.h"
 #include "tools/hgprof/table.h"
 #include "train/run/trace_file.h"
 
@@ -73,10 +72,10 @@ Json row_json(const LedgerRow& r) {
 
 Json to_json(const Result& r) {
   const Ledger& l = r.ledger;
+  const LedgerRow sum = energy::sum_of(l.rows);
   Json domains = Json::object(), ops = Json::array();
   for (std::size_t d = 0; d < energy::kDomains; ++d)
-    if (l.domain_uj[d])
-      domains[std::string(energy::to_string(static_cast<energy::Domain>(d)))] = *l.domain_uj[d];
+    if (l.domain_uj[d]) domains[energy::name_of_domain(d)] = *l.domain_uj[d];
   for (const LedgerRow& row : l.rows)
     if (row.is_op()) ops.push_back(row_json(row));
   return {{"config", r.config},
@@ -92,8 +91,8 @@ Json to_json(const Result& r) {
             {"high_uj", l.high_uj},
             {"domains_uj", domains},
             {"seconds", l.seconds},
-            {"flops", l.flops()},
-            {"flops_matmul", l.flops_mm()}}},
+            {"flops", sum.flops},
+            {"flops_matmul", sum.flops_mm}}},
           {"steps_uj", r.step_uj},
           {"ops", ops},
           {"unattributed_uj", l.rows[energy::kUnattributed].energy_uj},
@@ -110,16 +109,10 @@ Json to_json(const Result& r) {
 }
 
 std::string total_line(const Ledger& l) {
-  LedgerRow all;
-  all.energy_uj = l.energy_uj;
+  LedgerRow all = energy::sum_of(l.rows);
   all.low_uj = l.low_uj;
   all.high_uj = l.high_uj;
   all.seconds = l.seconds;
-  for (const LedgerRow& row : l.rows) {
-    all.flops += row.flops;
-    all.bytes += row.bytes;
-    all.static_uj += row.static_uj;
-  }
   return table_line("total", all, l.energy_uj);
 }
 

@@ -4,58 +4,35 @@
 
 #include <algorithm>
 
+#include "tensor/base/enum_names.h"
 #include "tensor/base/usage_error.h"
 
 namespace hg::prof {
 namespace {
 
 using energy::LedgerRow;
+using energy::RowGroup;
 
 constexpr int kLabel = 44;
 
-// Rows that share a label, with the rows inside.
-struct Group {
-  std::string label;
-  LedgerRow sum;
-  std::vector<Group> inner;
-
-  Group& child(const std::string& wanted) {
-    for (Group& g : inner)
-      if (g.label == wanted) return g;
-    return inner.emplace_back(Group{wanted, {}, {}});
-  }
-};
-
-bool before(const Group& a, const Group& b, Sort sort) {
-  switch (sort) {
-    case Sort::energy:
-      return a.sum.energy_uj > b.sum.energy_uj;
-    case Sort::time:
-      return a.sum.seconds > b.sum.seconds;
-    case Sort::flops:
-      return a.sum.flops > b.sum.flops;
-    case Sort::name:
-      return a.label < b.label;
-  }
-  return false;
+bool before(const RowGroup& a, const RowGroup& b, Sort sort) {
+  if (sort == Sort::energy) return a.sum.energy_uj > b.sum.energy_uj;
+  if (sort == Sort::time) return a.sum.seconds > b.sum.seconds;
+  if (sort == Sort::flops) return a.sum.flops > b.sum.flops;
+  return a.name < b.name;
 }
 
-void sort_groups(std::vector<Group>& groups, Sort sort) {
+void sort_groups(std::vector<RowGroup>& groups, Sort sort) {
   std::stable_sort(groups.begin(), groups.end(),
-                   [&](const Group& a, const Group& b) { return before(a, b, sort); });
-  for (Group& g : groups) sort_groups(g.inner, sort);
+                   [&](const RowGroup& a, const RowGroup& b) { return before(a, b, sort); });
+  for (RowGroup& g : groups) sort_groups(g.inner, sort);
 }
 
 // blocks.3.attn: one group for each step down; the model's own ops are in "(model)".
-void add_to_tree(Group& root, const LedgerRow& row) {
-  Group* at = &root;
+void add_to_tree(RowGroup& root, const LedgerRow& row) {
   std::vector<std::string_view> levels = energy::levels_of(row.label);
   if (levels.empty()) levels = {"(model)"};
-  for (const std::string_view level : levels) {
-    at = &at->child(std::string(level));
-    at->sum.add(row);
-  }
-  at->child(row.label.op).sum.add(row);
+  root.add(row, levels);
 }
 
 std::string flat_label(const energy::RowLabel& l, By by) {
@@ -64,10 +41,10 @@ std::string flat_label(const energy::RowLabel& l, By by) {
   return fmt::format("{:<9} {}{}{}", l.phase, l.layer, l.layer.empty() ? "" : ".", l.op);
 }
 
-void print(const std::vector<Group>& groups, std::size_t depth, std::int64_t total,
+void print(const std::vector<RowGroup>& groups, std::size_t depth, std::int64_t total,
            std::string& text) {
-  for (const Group& g : groups) {
-    text += table_line(std::string(2 * depth, ' ') + g.label, g.sum, total);
+  for (const RowGroup& g : groups) {
+    text += table_line(std::string(2 * depth, ' ') + g.name, g.sum, total);
     print(g.inner, depth + 1, total, text);
   }
 }
@@ -80,18 +57,15 @@ std::string ratio(double a, double b, double scale) {
 
 By by_of(const std::string& name) {
   if (name.empty()) return By::all;
-  if (name == "layer") return By::layer;
-  if (name == "op") return By::op;
-  if (name == "phase") return By::phase;
-  usage_fail("--by", "\"{}\", expected layer, op or phase", name);
+  const std::optional<By> by = enum_value<By>(name);
+  usage_require(by && by != By::all, "--by", "\"{}\", expected layer, op or phase", name);
+  return *by;
 }
 
 Sort sort_of(const std::string& name) {
-  if (name == "energy") return Sort::energy;
-  if (name == "time") return Sort::time;
-  if (name == "flops") return Sort::flops;
-  if (name == "name") return Sort::name;
-  usage_fail("--sort", "\"{}\", expected energy, time, flops or name", name);
+  const std::optional<Sort> sort = enum_value<Sort>(name);
+  usage_require(sort.has_value(), "--sort", "\"{}\", expected energy, time, flops or name", name);
+  return *sort;
 }
 
 std::string table_line(const std::string& label, const LedgerRow& r, std::int64_t total_uj) {
@@ -106,7 +80,7 @@ std::string table_line(const std::string& label, const LedgerRow& r, std::int64_
 }
 
 std::string table(std::span<const LedgerRow> rows, By by, Sort sort, std::int64_t total_uj) {
-  Group root;
+  RowGroup root{""};
   for (const LedgerRow& row : rows) {
     if (!row.is_op()) continue;
     if (by == By::layer)

@@ -1,4 +1,4 @@
-// Profiles as text: rows by layer, op and phase, or summed over some of them.
+// Profiles as text, with rows by layer, op and phase or summed over some of them, and as a page.
 #pragma once
 
 #include <span>
@@ -20,5 +20,9 @@ std::string table(std::span<const energy::LedgerRow> rows, By by, Sort sort, std
 // One line of the table, for rows that belong to no op.
 std::string table_line(const std::string& label, const energy::LedgerRow& row,
                        std::int64_t total_uj);
+
+// One self-contained HTML page: flame graph of joules and the whole table.
+std::string page(const std::string& title, const std::string& provenance,
+                 const energy::Ledger& ledger);
 
 }  // namespace hg::prof

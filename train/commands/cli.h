@@ -39,6 +39,21 @@ inline void add_json(CLI::App& app, bool& json) {
 }
 inline void add_json(CLI::App& app, ModelOptions& o) { add_json(app, o.json); }
 
+// The commands of a program. Each has options of its own, which `add` reads into; `run` takes them.
+struct Commands {
+  CLI::App& app;
+  std::function<int()> chosen{};  // runs the one given; none: no command was
+
+  template <class Options>
+  void add(const char* name, const char* help, void (*add)(CLI::App&, Options&),
+           int (*run)(const Options&)) {
+    CLI::App& command = *app.add_subcommand(name, help);
+    const auto options = std::make_shared<Options>();
+    add(command, *options);
+    command.callback([=, this] { chosen = [=] { return run(*options); }; });
+  }
+};
+
 // The whole of main(): errors become one line on standard error and an exit code.
 template <class Body>
 int run_program(const char* name, Body&& body) {

@@ -53,14 +53,10 @@ Watched watch(energy::Meter& meter, double seconds) {
   return watched;
 }
 
-std::string domain_name(std::size_t d) {
-  return std::string(energy::to_string(static_cast<Domain>(d)));
-}
-
 Json to_json(const Watched& watched) {
   Json joules = Json::object();
   for (std::size_t d = 0; d < energy::kDomains; ++d)
-    if (const auto j = watched.joules(d, &Counted::energy)) joules[domain_name(d)] = *j;
+    if (const auto j = watched.joules(d, &Counted::energy)) joules[energy::name_of_domain(d)] = *j;
   return {{"seconds", watched.seconds()},
           {"energy_j", joules},
           {"low_j", watched.low()},
@@ -94,7 +90,7 @@ void print_watched(const energy::Meter& meter, const Watched& watched) {
   fmt::print("\n{:.2f} s of {}\n", seconds, meter.name());
   for (std::size_t d = 0; d < energy::kDomains; ++d)
     if (const auto j = watched.joules(d, &Counted::energy))
-      fmt::print("{:<8} {:>12.3f} J {:>10.3f} W  {}\n", domain_name(d), *j, *j / seconds,
+      fmt::print("{:<8} {:>12.3f} J {:>10.3f} W  {}\n", energy::name_of_domain(d), *j, *j / seconds,
                  energy::to_string(meter.kind_of(static_cast<Domain>(d))));
   fmt::print("{:<8} {:>12.3f} J, between {:.3f} and {:.3f}; {} faults\n", "together",
              watched.total(&Counted::energy), watched.low(), watched.high(), watched.faults);

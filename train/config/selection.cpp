@@ -1,19 +1,6 @@
 #include "train/config/selection.h"
 
 namespace hg {
-namespace {
-
-PatchScoreOptions score_options(const Config& config) {
-  const SelectConfig& s = config.select;
-  PatchScoreOptions o;
-  o.heuristic = s.heuristic.value();
-  o.form = s.form;
-  o.patch = config.model.patch_size;
-  o.bins = s.bins;
-  return o;
-}
-
-}  // namespace
 
 std::int64_t patches_of(const ModelConfig& m) {
   const std::int64_t side = m.img_size / m.patch_size;
@@ -27,7 +14,7 @@ std::optional<PatchSelection> patch_selection(const Config& config, Split split)
   if (!s.heuristic || keep == patches || !(training || s.eval == SelectConfig::Eval::topk))
     return {};
   PatchSelection selection;
-  selection.score = score_options(config);
+  selection.score = {*s.heuristic, s.form, config.model.patch_size, s.bins};
   selection.keep = keep;
   selection.mode = s.mode;
   selection.probabilistic = training && s.probabilistic;

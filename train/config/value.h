@@ -18,22 +18,13 @@ inline constexpr std::size_t kLongestText = 64 * 1024;  // far beyond any config
 inline constexpr std::size_t kMostItems = 4096;
 
 inline std::string_view kind_of(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::table:
-      return "a table";
-    case toml::node_type::array:
-      return "an array";
-    case toml::node_type::string:
-      return "a string";
-    case toml::node_type::integer:
-      return "an integer";
-    case toml::node_type::floating_point:
-      return "a float";
-    case toml::node_type::boolean:
-      return "a boolean";
-    default:
-      return "a date or time";
-  }
+  if (node.is_table()) return "a table";
+  if (node.is_array()) return "an array";
+  if (node.is_string()) return "a string";
+  if (node.is_integer()) return "an integer";
+  if (node.is_floating_point()) return "a float";
+  if (node.is_boolean()) return "a boolean";
+  return "a date or time";
 }
 
 // What a key of the type expects, in words.

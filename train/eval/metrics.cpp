@@ -14,21 +14,13 @@ ConfusionMatrix::ConfusionMatrix(std::int64_t classes) : classes_(classes) {
   require(classes >= 1, "metrics", "expected at least 1 class, got {}", classes);
 }
 
-void ConfusionMatrix::add(std::int64_t truth, std::int64_t predicted, std::int64_t count) {
+void ConfusionMatrix::add(std::int64_t truth, std::int64_t predicted) {
   require(truth >= 0 && truth < classes_, "metrics", "label {} out of range for {} classes", truth,
           classes_);
   require(predicted >= 0 && predicted < classes_, "metrics",
           "prediction {} out of range for {} classes", predicted, classes_);
-  require(count >= 0, "metrics", "count {} is negative", count);
-  if (count == 0) return;
-  cells_[{truth, predicted}] += count;
-  total_ += count;
-}
-
-void ConfusionMatrix::add(const ConfusionMatrix& other) {
-  require(classes_ == other.classes_, "metrics", "{} classes added to {}", other.classes_,
-          classes_);
-  for (const auto& [pair, count] : other.cells_) add(pair.first, pair.second, count);
+  ++cells_[{truth, predicted}];
+  ++total_;
 }
 
 std::int64_t ConfusionMatrix::count(std::int64_t truth, std::int64_t predicted) const {

@@ -28,10 +28,7 @@ class ConfusionMatrix {
  public:
   explicit ConfusionMatrix(std::int64_t classes);
 
-  void add(std::int64_t truth, std::int64_t predicted, std::int64_t count = 1);
-  void add(const ConfusionMatrix& other);
-
-  std::int64_t classes() const { return classes_; }
+  void add(std::int64_t truth, std::int64_t predicted);
   std::int64_t total() const { return total_; }
   std::int64_t count(std::int64_t truth, std::int64_t predicted) const;
   Metrics metrics() const;  // throws without samples

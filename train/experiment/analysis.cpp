@@ -22,10 +22,10 @@ std::optional<statistics::Arm> sample(const ArmResult& arm, Metric metric,
                                       const std::optional<Target>& target) {
   statistics::Arm values{arm.name, {}};
   for (const RunFigures& run : arm.runs) {
-    if (metric == Metric::energy) values.values.push_back(run.energy_j);
-    if (metric == Metric::micro_f1) values.values.push_back(run.micro_f1);
+    if (metric == Metric::energy_j) values.values.push_back(run.energy_j.value);
+    if (metric == Metric::micro_f1) values.values.push_back(*run.micro_f1);
     if (metric == Metric::seconds) values.values.push_back(run.seconds);
-    if (metric != Metric::energy_to_target) continue;
+    if (metric != Metric::energy_to_target_j) continue;
     if (!target || !run.to_target(target->f1).reached) return std::nullopt;
     values.values.push_back(run.to_target(target->f1).energy_j);
   }
@@ -52,9 +52,11 @@ std::vector<ArmResult> arms_with_runs(const Plan& plan, const std::vector<RunFig
     for (const RunFigures& run : runs)
       if (run.arm == arm.name) arm.runs.push_back(run);
     if (arm.runs.empty()) continue;
-    arm.mean_flops = mean_of(arm.runs, [](const RunFigures& r) { return r.flops; });
-    arm.mean_tokens_per_image = mean_of(
-        arm.runs, [](const RunFigures& r) { return r.images > 0 ? r.tokens / r.images : 0; });
+    arm.mean_flops =
+        mean_of(arm.runs, [](const RunFigures& r) { return static_cast<double>(r.flops); });
+    arm.mean_tokens_per_image = mean_of(arm.runs, [](const RunFigures& r) {
+      return r.images > 0 ? r.tokens / static_cast<double>(r.images) : 0;
+    });
     arms.push_back(std::move(arm));
   }
   return arms;
@@ -63,7 +65,7 @@ std::vector<ArmResult> arms_with_runs(const Plan& plan, const std::vector<RunFig
 void mark_pareto(std::vector<ArmResult>& arms) {
   std::vector<statistics::TradeOff> points;
   for (const ArmResult& arm : arms)
-    points.push_back({arm.summary(Metric::energy)->mean, arm.summary(Metric::micro_f1)->mean});
+    points.push_back({arm.summary(Metric::energy_j)->mean, arm.summary(Metric::micro_f1)->mean});
   for (const std::size_t i : statistics::pareto_set(points)) arms[i].pareto = true;
 }
 
@@ -71,7 +73,7 @@ std::optional<Target> target_of(const Plan& plan, const std::vector<ArmResult>& 
   if (plan.target_f1) return Target{*plan.target_f1, "given with --target"};
   if (arms.empty() || arms[0].name != plan.arms[0].name) return std::nullopt;
   return Target{
-      kTargetShare * mean_of(arms[0].runs, [](const RunFigures& r) { return r.micro_f1; }),
+      kTargetShare * mean_of(arms[0].runs, [](const RunFigures& r) { return *r.micro_f1; }),
       fmt::format("{} of the mean final micro F1 of {}, a rule set before the runs", kTargetShare,
                   arms[0].name)};
 }
@@ -107,11 +109,6 @@ void compare_all(Analysis& a, Metric metric) {
 }
 
 }  // namespace
-
-std::string_view name(Metric metric) {
-  constexpr std::string_view kNames[] = {"energy_j", "micro_f1", "seconds", "energy_to_target_j"};
-  return kNames[static_cast<std::size_t>(metric)];
-}
 
 std::string_view title(Metric metric) {
   constexpr std::string_view kTitles[] = {"energy", "micro F1", "time", "energy to the target"};

@@ -8,10 +8,10 @@
 
 namespace hg::experiment {
 
-enum class Metric { energy, micro_f1, seconds, energy_to_target };
-inline constexpr Metric kMetrics[] = {Metric::energy, Metric::micro_f1, Metric::seconds,
-                                      Metric::energy_to_target};
-std::string_view name(Metric metric);   // "energy_j", in results.json
+// The names are those of results.json.
+enum class Metric { energy_j, micro_f1, seconds, energy_to_target_j };
+inline constexpr Metric kMetrics[] = {Metric::energy_j, Metric::micro_f1, Metric::seconds,
+                                      Metric::energy_to_target_j};
 std::string_view title(Metric metric);  // "energy", in sentences
 
 struct Target {
@@ -42,7 +42,7 @@ struct ArmResult {
 // An arm against the baseline, in one metric.
 struct Contrast {
   std::string arm;
-  Metric metric = Metric::energy;
+  Metric metric = Metric::energy_j;
   statistics::Comparison comparison;  // a is the baseline
   double p_holm = 1;                  // corrected for the arms compared in this metric
 };

@@ -54,7 +54,7 @@ std::string saving_sentence(const Contrast& energy, Finding finding) {
   const std::string interval = fmt::format("95 % interval {:.1f} to {:.1f}", i.low, i.high);
   const std::string unconfirmed =
       energy.p_holm > kAlpha ? "; the corrected test does not confirm it" : "";
-  if (finding == Finding::no_difference)
+  if (finding == Finding::no_saving_shown)
     return fmt::format("No saving shown: {:+.1f} % energy saved, {}, which holds 0 ({}).", saving,
                        interval, chosen_test(energy));
   if (finding == Finding::costs_more)
@@ -67,13 +67,13 @@ std::string saving_sentence(const Contrast& energy, Finding finding) {
 Finding finding_of(const Comparison& energy, const Comparison& f1) {
   const Interval& saving = *energy.saving_percent->interval;
   if (saving.high < 0) return Finding::costs_more;
-  if (saving.low <= 0) return Finding::no_difference;
+  if (saving.low <= 0) return Finding::no_saving_shown;
   return lower_f1_shown(f1) ? Finding::saves_at_lower_f1 : Finding::saves;
 }
 
 ArmAnswer judge_arm(const Analysis& a, const ArmResult& arm, const std::string& obstacle) {
-  ArmAnswer result{arm.name, Finding::unknown, "", ""};
-  const Contrast *energy = a.contrast(arm.name, Metric::energy),
+  ArmAnswer result{arm.name, Finding::cannot_be_said, "", ""};
+  const Contrast *energy = a.contrast(arm.name, Metric::energy_j),
                  *f1 = a.contrast(arm.name, Metric::micro_f1);
   if (!energy || !f1) {
     result.text = "Nothing to compare it with yet.";
@@ -110,7 +110,7 @@ std::string target_sentence(const Analysis& a, const ArmResult& arm) {
   if (!a.target) return "";
   std::string text = fmt::format("Target micro F1 {:.4f}: {}", a.target->f1, reached_text(arm));
   if (&arm == a.baseline()) return text + ".";
-  const Contrast* c = a.contrast(arm.name, Metric::energy_to_target);
+  const Contrast* c = a.contrast(arm.name, Metric::energy_to_target_j);
   if (!c) return text + "; energy to the target is not compared, as runs without it are censored.";
   if (!c->comparison.saving_percent || !c->comparison.saving_percent->interval) return text + ".";
   const Interval& i = *c->comparison.saving_percent->interval;
@@ -126,7 +126,7 @@ std::string target_sentence(const Analysis& a, const ArmResult& arm) {
 std::vector<std::string> cheaper_to_target(const Analysis& a) {
   std::vector<std::string> names;
   for (std::size_t i = 1; i < a.arms.size(); ++i) {
-    const Contrast* c = a.contrast(a.arms[i].name, Metric::energy_to_target);
+    const Contrast* c = a.contrast(a.arms[i].name, Metric::energy_to_target_j);
     if (!c || !a.obstacles[i].empty()) continue;
     const auto& saving = c->comparison.saving_percent;
     if (saving && saving->interval && saving->interval->low > 0) names.push_back(a.arms[i].name);
@@ -149,11 +149,11 @@ std::string headline(const Analysis& a, const std::vector<ArmAnswer>& arms) {
   const bool any = !with(Finding::saves).empty() || !with(Finding::saves_at_lower_f1).empty();
   add("energy is saved with no loss of F1 shown by", with(Finding::saves));
   add("energy is saved at a lower F1 by", with(Finding::saves_at_lower_f1));
-  add("no saving is shown for", with(Finding::no_difference));
+  add("no saving is shown for", with(Finding::no_saving_shown));
   add("more energy than the baseline is used by", with(Finding::costs_more));
-  add("nothing can be said of", with(Finding::unknown));
+  add("nothing can be said of", with(Finding::cannot_be_said));
   add("less energy to the target F1 is needed by", cheaper_to_target(a));
-  const bool all_unknown = with(Finding::unknown).size() == arms.size();
+  const bool all_unknown = with(Finding::cannot_be_said).size() == arms.size();
   const std::string opening = any           ? "Yes, in part"
                               : all_unknown ? "Cannot be said"
                                             : "No saving shown";
@@ -167,7 +167,7 @@ std::string goal_sentence(const Goal& goal, const Analysis& a) {
       fmt::format("Goal: at least {:.0f} % less energy at a micro F1 at most {:.1f} points lower",
                   goal.saving_percent, goal.f1_points);
   if (a.arms.size() < 2) return what + ": not judged yet.";
-  const Contrast *energy = a.contrast(a.arms[1].name, Metric::energy),
+  const Contrast *energy = a.contrast(a.arms[1].name, Metric::energy_j),
                  *f1 = a.contrast(a.arms[1].name, Metric::micro_f1);
   if (!energy || !f1 || !energy->comparison.saving_percent || !a.obstacles[1].empty())
     return what + ": not to be judged.";
@@ -207,12 +207,6 @@ std::vector<std::string> caveats_of(const Plan& plan, const Analysis& a) {
 }
 
 }  // namespace
-
-std::string_view name(Finding finding) {
-  constexpr std::string_view kNames[] = {"saves", "saves_at_lower_f1", "no_saving_shown",
-                                         "costs_more", "cannot_be_said"};
-  return kNames[static_cast<std::size_t>(finding)];
-}
 
 Answer answer(const Plan& plan, const Analysis& analysis) {
   Answer result;

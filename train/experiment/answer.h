@@ -7,12 +7,12 @@
 
 namespace hg::experiment {
 
-enum class Finding { saves, saves_at_lower_f1, no_difference, costs_more, unknown };
-std::string_view name(Finding finding);  // "no_saving_shown", in results.json
+// The names are those of results.json.
+enum class Finding { saves, saves_at_lower_f1, no_saving_shown, costs_more, cannot_be_said };
 
 struct ArmAnswer {
   std::string arm;
-  Finding finding = Finding::unknown;
+  Finding finding = Finding::cannot_be_said;
   std::string text;       // a few sentences with the numbers
   std::string to_target;  // one sentence
 };

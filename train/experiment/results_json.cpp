@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "energy/meters/cpu_info.h"
+#include "tensor/base/enum_names.h"
 #include "train/experiment/results.h"
 
 namespace hg::experiment {
@@ -25,30 +26,30 @@ Json low(const statistics::Interval* i) { return i ? Json(i->low) : Json(); }
 Json high(const statistics::Interval* i) { return i ? Json(i->high) : Json(); }
 
 Json run_json(const RunFigures& r, const std::optional<Target>& target) {
-  Json json{
-      {"arm", r.arm},
-      {"seed", r.seed},
-      {"folder", r.folder},
-      {"energy_j", r.energy_j},
-      {"energy_low_j", r.energy_low_j},
-      {"energy_high_j", r.energy_high_j},
-      {"energy_kind", r.energy_kind},
-      {"energy_source", r.energy_source},
-      {"micro_f1", r.micro_f1},
-      {"macro_f1", r.macro_f1},
-      {"accuracy", r.accuracy},
-      {"seconds", r.seconds},
-      {"flops", r.flops},
-      {"flops_matmul", r.flops_matmul},
-      {"images", r.images},
-      {"tokens", r.tokens},
-      {"epochs", r.epochs},
-      {"co2_g", r.co2_g},
-      {"joules_per_image", r.images > 0 ? Json(r.energy_j / r.images) : Json()},
-      {"joules_per_gflop", r.flops > 0 ? Json(r.energy_j / (r.flops * 1e-9)) : Json()},
-      {"energy_delay_js", statistics::energy_delay_product(r.energy_j, r.seconds)},
-      {"kwh_per_f1",
-       r.micro_f1 > 0 ? Json(statistics::energy_per_f1_kwh(r.energy_j, r.micro_f1)) : Json()}};
+  const double joules = r.energy_j.value, f1 = *r.micro_f1;
+  const auto flops = static_cast<double>(r.flops), images = static_cast<double>(r.images);
+  Json json{{"arm", r.arm},
+            {"seed", r.seed},
+            {"folder", r.folder},
+            {"energy_j", joules},
+            {"energy_low_j", r.energy_j.low},
+            {"energy_high_j", r.energy_j.high},
+            {"energy_kind", r.energy_kind},
+            {"energy_source", r.energy_source},
+            {"micro_f1", f1},
+            {"macro_f1", *r.macro_f1},
+            {"accuracy", *r.accuracy},
+            {"seconds", r.seconds},
+            {"flops", flops},
+            {"flops_matmul", static_cast<double>(r.flops_matmul)},
+            {"images", images},
+            {"tokens", r.tokens},
+            {"epochs", r.epochs},
+            {"co2_g", r.co2_g},
+            {"joules_per_image", images > 0 ? Json(joules / images) : Json()},
+            {"joules_per_gflop", flops > 0 ? Json(joules / (flops * 1e-9)) : Json()},
+            {"energy_delay_js", statistics::energy_delay_product(joules, r.seconds)},
+            {"kwh_per_f1", f1 > 0 ? Json(statistics::energy_per_f1_kwh(joules, f1)) : Json()}};
   if (target) {
     const statistics::EnergyToTarget t = r.to_target(target->f1);
     json["target_reached"] = t.reached;  // else the two figures are censored: no value
@@ -79,7 +80,7 @@ Json arm_json(const Plan& plan, const ArmResult& arm) {
   for (const Arm& planned : plan.arms)
     if (planned.name == arm.name) json["config"] = to_toml(planned.config);
   for (const Metric metric : kMetrics)
-    json[std::string(name(metric))] =
+    json[std::string(enum_name(metric))] =
         arm.summary(metric) ? summary_json(*arm.summary(metric)) : Json();
   json["flops"] = arm.mean_flops;
   json["tokens_per_image"] = arm.mean_tokens_per_image;
@@ -100,7 +101,7 @@ Json contrast_json(const Contrast& contrast) {
   const statistics::Interval* of_medians = address(c.median_difference.interval);
   return {{"baseline", c.a.name},
           {"arm", contrast.arm},
-          {"metric", name(contrast.metric)},
+          {"metric", enum_name(contrast.metric)},
           {"saving_percent", saving ? Json(saving->value) : Json()},
           {"low", low(saved)},
           {"high", high(saved)},
@@ -111,7 +112,7 @@ Json contrast_json(const Contrast& contrast) {
           {"median_difference", c.median_difference.value},
           {"median_difference_low", low(of_medians)},
           {"median_difference_high", high(of_medians)},
-          {"test", statistics::name(c.test)},
+          {"test", enum_name(c.test)},
           {"reason", c.reason},
           {"p", c.p},
           {"p_holm", contrast.p_holm},
@@ -132,7 +133,7 @@ Json answer_json(const Answer& answer) {
   Json arms = Json::array();
   for (const ArmAnswer& arm : answer.arms)
     arms.push_back({{"arm", arm.arm},
-                    {"finding", name(arm.finding)},
+                    {"finding", enum_name(arm.finding)},
                     {"text", arm.text},
                     {"to_target", arm.to_target}});
   return {{"headline", answer.headline},

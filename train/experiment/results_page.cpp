@@ -79,12 +79,13 @@ std::string arms_table(const Analysis& a) {
       {"arm", "what"}, {"runs", "energy J", "sd", "median", "W", "p normal", "micro F1", "sd",
                         "macro F1", "seconds", "GFLOP", "tokens/image", "J/image", "Pareto"});
   for (const ArmResult& arm : a.arms) {
-    const ArmSummary &energy = *arm.summary(Metric::energy), &f1 = *arm.summary(Metric::micro_f1);
+    const ArmSummary &energy = *arm.summary(Metric::energy_j), &f1 = *arm.summary(Metric::micro_f1);
     double macro = 0, per_image = 0;
     const auto n = static_cast<double>(arm.runs.size());
     for (const RunFigures& run : arm.runs) {
-      macro += run.macro_f1 / n;
-      per_image += run.images > 0 ? run.energy_j / run.images / n : 0;
+      const auto images = static_cast<double>(run.images);
+      macro += *run.macro_f1 / n;
+      per_image += images > 0 ? run.energy_j.value / images / n : 0;
     }
     html += "<tr>" + label_cell(arm.name) + label_cell(arm.title) +
             cell(std::to_string(arm.runs.size()), n) +
@@ -121,7 +122,7 @@ std::string target_table(const Analysis& a) {
       {"arm"}, {"reached", "of runs", "epochs, mean", "energy J, mean", "saving %", "low", "high"});
   for (const ArmResult& arm : a.arms) {
     const ToTarget& t = arm.to_target;
-    const Contrast* c = a.contrast(arm.name, Metric::energy_to_target);
+    const Contrast* c = a.contrast(arm.name, Metric::energy_to_target_j);
     html += "<tr>" + label_cell(arm.name) + cell(static_cast<double>(t.reached), 0) +
             cell(static_cast<double>(arm.runs.size()), 0) + cell(t.mean_epochs, 1) +
             cell(t.mean_energy_j, 1) + saving_cells(c) + "</tr>\n";
@@ -132,7 +133,7 @@ std::string target_table(const Analysis& a) {
 std::string savings_chart(const Analysis& a) {
   std::vector<report::Bar> bars;
   for (std::size_t i = 0; i < a.arms.size(); ++i) {
-    const Contrast* c = a.contrast(a.arms[i].name, Metric::energy);
+    const Contrast* c = a.contrast(a.arms[i].name, Metric::energy_j);
     if (!c || !c->comparison.saving_percent || !c->comparison.saving_percent->interval) continue;
     const statistics::Estimate& saving = *c->comparison.saving_percent;
     bars.push_back({a.arms[i].name,
@@ -152,12 +153,12 @@ std::string pareto_chart(const Analysis& a) {
   for (const ArmResult& arm : a.arms) {
     report::Series dots{arm.name, {}, false, true};
     for (const RunFigures& run : arm.runs)
-      dots.points.push_back({run.energy_j, run.micro_f1,
+      dots.points.push_back({run.energy_j.value, *run.micro_f1,
                              fmt::format("{}, seed {}: micro F1 {:.4f} for {}", arm.name, run.seed,
-                                         run.micro_f1, with_prefix(run.energy_j, "J"))});
+                                         *run.micro_f1, with_prefix(run.energy_j.value, "J"))});
     if (arm.pareto)
       front.points.push_back(
-          {arm.summary(Metric::energy)->mean, arm.summary(Metric::micro_f1)->mean, arm.name});
+          {arm.summary(Metric::energy_j)->mean, arm.summary(Metric::micro_f1)->mean, arm.name});
     names.push_back(arm.name);
     series.push_back(std::move(dots));
   }
@@ -177,9 +178,10 @@ std::string runs_table(const Analysis& a) {
       const std::string link = escape_html(run.folder);
       html += fmt::format("<tr><td class=\"text\"><a href=\"{0}/report.html\">{1}-{2}</a></td>",
                           link, escape_html(run.arm), run.seed) +
-              label_cell(run.energy_kind) + cell(run.energy_j, 1) + cell(run.energy_low_j, 1) +
-              cell(run.energy_high_j, 1) + cell(run.micro_f1, 4) + cell(run.macro_f1, 4) +
-              cell(run.seconds, 1) + cell(run.flops * 1e-9, 0) +
+              label_cell(run.energy_kind) + cell(run.energy_j.value, 1) +
+              cell(run.energy_j.low, 1) + cell(run.energy_j.high, 1) + cell(run.micro_f1, 4) +
+              cell(run.macro_f1, 4) + cell(run.seconds, 1) +
+              cell(static_cast<double>(run.flops) * 1e-9, 0) +
               cell(static_cast<double>(run.epochs), 0) + cell(run.co2_g, 4);
       if (const auto t = a.target ? run.to_target(a.target->f1) : statistics::EnergyToTarget{};
           t.reached)

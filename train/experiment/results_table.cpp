@@ -32,7 +32,7 @@ std::string mean_and_sd(const statistics::ArmSummary& s, int decimals) {
 std::string p_figure(double p) { return p < 0.001 ? "<0.001" : fmt::format("{:.3f}", p); }
 
 Row comparison_cells(const Analysis& a, const ArmResult& arm) {
-  const Contrast *energy = a.contrast(arm.name, Metric::energy),
+  const Contrast *energy = a.contrast(arm.name, Metric::energy_j),
                  *f1 = a.contrast(arm.name, Metric::micro_f1);
   if (!energy || !f1) return {"-", "-", "-", "-", "-", "-"};
   const statistics::Comparison& c = energy->comparison;
@@ -62,7 +62,8 @@ std::string to_table(const Results& r) {
   std::vector<Row> rows{{"arm", "runs", "energy J", "s", "micro F1", "saving % (95 %)", "F1 points",
                          "p Welch", "p M-W", "p Holm", "A12", "to target"}};
   for (const ArmResult& arm : a.arms) {
-    Row row{arm.name, std::to_string(arm.runs.size()), mean_and_sd(*arm.summary(Metric::energy), 1),
+    Row row{arm.name, std::to_string(arm.runs.size()),
+            mean_and_sd(*arm.summary(Metric::energy_j), 1),
             fmt::format("{:.1f}", arm.summary(Metric::seconds)->mean),
             mean_and_sd(*arm.summary(Metric::micro_f1), 4)};
     const Row compared = comparison_cells(a, arm);

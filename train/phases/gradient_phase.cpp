@@ -1,6 +1,9 @@
-#include "train/phases/gradient_phase.h"
-
+// A phase that trains by gradients: a learner, loaders, schedule and optimizer.
 #include "tensor/random.h"
+#include "train/phases/learner.h"
+#include "train/phases/registry.h"
+#include "train/step/optimizer.h"
+#include "train/step/schedule.h"
 
 namespace hg {
 namespace {
@@ -15,6 +18,55 @@ std::unique_ptr<Learner> learner_of(const PhaseSetting& s, const Safetensors* be
   const nn::VitOptions options =
       before ? vit_options(s.config, *before, s.weights_source) : vit_options(s.config);
   return kind_of(s.phase()).learner({s.config, s.index, options, &s.data, false, before, resumed});
+}
+
+class GradientPhase final : public TrainingPhase {
+ public:
+  GradientPhase(const PhaseSetting& s, const Safetensors* before, bool resumed)
+      : learner_(learner_of(s, before, resumed)),
+        train_loader_(*s.data.train, loading(s, Split::train)),
+        test_loader_(*s.data.test, loading(s, Split::test)),
+        metadata_(before ? before->metadata : std::map<std::string, std::string>()),
+        schedule_(s.phase().train, train_loader_.batches()),
+        optimizer_(learner_->trained(), s.phase().train) {}
+
+  std::int64_t batches() const override { return train_loader_.batches(); }
+  std::int64_t steps() const override { return optimizer_.steps(); }
+  void start_epoch(std::int64_t epoch, std::int64_t first) override {
+    train_loader_.start_epoch(epoch, first);
+  }
+  std::optional<StepReport> step() override;
+  std::optional<EpochReport> finish_epoch(const std::function<bool()>& stop) override {
+    return learner_->judge(test_loader_, stop);
+  }
+  ModelWeights weights() const override { return {weights_of(learner_->model()), metadata_}; }
+  std::int64_t trained_parameters() const override { return learner_->trained_count(); }
+  NamedTensors moments() const override { return optimizer_.state(); }
+  void load_moments(const RunState& state) override {
+    optimizer_.load(state.moments, state.steps, state.source);
+  }
+
+ private:
+  const std::unique_ptr<Learner> learner_;
+  Loader train_loader_, test_loader_;
+  const std::map<std::string, std::string> metadata_;  // of the weights it began with
+  const Schedule schedule_;
+  Optimizer optimizer_;
+  Batch batch_;
+};
+
+std::optional<StepReport> GradientPhase::step() {
+  if (!train_loader_.next(batch_)) return std::nullopt;
+  const Batchwise done = learner_->learn_from(batch_);
+  if (!optimizer_.step(done.gradients, schedule_.learning_rate(optimizer_.steps()), done.ranges,
+                       done.loss))
+    learner_->explain(batch_);
+  return StepReport{batch_.size(),
+                    done.loss,
+                    done.sparsity,
+                    batch_.size() * learner_->tokens_per_image(batch_),
+                    batch_.selection.unscored,
+                    batch_.selection.flops};
 }
 
 }  // namespace
@@ -32,38 +84,11 @@ LoaderOptions PhaseSetting::loading(Split split) const {
   return options;
 }
 
-GradientPhase::GradientPhase(const PhaseSetting& s, const Safetensors* before, bool resumed)
-    : learner_(learner_of(s, before, resumed)),
-      train_loader_(*s.data.train, loading(s, Split::train)),
-      test_loader_(*s.data.test, loading(s, Split::test)),
-      metadata_(before ? before->metadata : std::map<std::string, std::string>()),
-      schedule_(s.phase().train, train_loader_.batches()),
-      optimizer_(learner_->trained(), s.phase().train) {}
-
-void GradientPhase::start_epoch(std::int64_t epoch, std::int64_t first) {
-  train_loader_.start_epoch(epoch, first);
-}
-
-std::optional<StepReport> GradientPhase::step() {
-  if (!train_loader_.next(batch_)) return std::nullopt;
-  const Batchwise done = learner_->learn_from(batch_);
-  if (!optimizer_.step(done.gradients, schedule_.learning_rate(optimizer_.steps()), done.ranges,
-                       done.loss))
-    learner_->explain(batch_);
-  return StepReport{batch_.size(),
-                    done.loss,
-                    done.sparsity,
-                    batch_.size() * learner_->tokens_per_image(batch_),
-                    batch_.selection.unscored,
-                    batch_.selection.flops};
-}
-
-std::optional<EpochReport> GradientPhase::finish_epoch(const std::function<bool()>& stop) {
-  return learner_->judge(test_loader_, stop);
-}
-
-void GradientPhase::load_moments(const RunState& state) {
-  optimizer_.load(state.moments, state.steps, state.source);
+std::unique_ptr<TrainingPhase> make_phase(const PhaseSetting& setting, const Safetensors* before,
+                                          bool resumed) {
+  const PhaseKind& kind = kind_of(setting.phase());
+  if (kind.phase) return kind.phase(setting, before, resumed);
+  return std::make_unique<GradientPhase>(setting, before, resumed);
 }
 
 }  // namespace hg

@@ -7,7 +7,6 @@
 #include "tensor/base/usage_error.h"
 #include "tensor/transfer.h"
 #include "train/config/selection.h"
-#include "train/phases/measured_model.h"
 #include "train/phases/registry.h"
 #include "train/phases/sample_batch.h"
 #include "train/step/flop_counter.h"

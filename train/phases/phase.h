@@ -32,23 +32,24 @@ struct StepReport {
   std::uint64_t data_flops = 0;      // done for them in the loader's thread
 };
 
+// What is not said otherwise is that of a phase without training steps.
 class TrainingPhase {
  public:
   virtual ~TrainingPhase() = default;
 
-  virtual std::int64_t batches() const = 0;  // of an epoch; 0: the phase has no training steps
-  virtual std::int64_t steps() const = 0;    // of the optimizer so far, in this phase
+  virtual std::int64_t batches() const { return 0; }  // of an epoch
+  virtual std::int64_t steps() const { return 0; }    // of the optimizer so far, in this phase
 
   // An epoch: started at batch `first`, then step() until it gives none, then finish_epoch().
-  virtual void start_epoch(std::int64_t epoch, std::int64_t first) = 0;
-  virtual std::optional<StepReport> step() = 0;
+  virtual void start_epoch(std::int64_t /*epoch*/, std::int64_t /*first*/) {}
+  virtual std::optional<StepReport> step() { return std::nullopt; }
   // Evaluates, asking `stop` now and then; none: it said yes.
   virtual std::optional<EpochReport> finish_epoch(const std::function<bool()>& stop) = 0;
 
-  virtual ModelWeights weights() const = 0;             // for the checkpoint and the next phase
-  virtual std::int64_t trained_parameters() const = 0;  // elements of those it trains
-  virtual NamedTensors moments() const = 0;
-  virtual void load_moments(const RunState& state) = 0;
+  virtual ModelWeights weights() const = 0;  // for the checkpoint and the next phase
+  virtual std::int64_t trained_parameters() const { return 0; }  // elements of those it trains
+  virtual NamedTensors moments() const { return {}; }
+  virtual void load_moments(const RunState&) {}
 };
 
 }  // namespace hg

@@ -8,8 +8,8 @@
 #include "tensor/base/usage_error.h"
 #include "tensor/random.h"
 #include "tensor/transfer.h"
-#include "train/phases/measured_model.h"
 #include "train/phases/registry.h"
+#include "train/phases/sample_batch.h"
 #include "train/store/model.h"
 
 namespace hg {
@@ -21,15 +21,8 @@ class PrunePhase final : public TrainingPhase {
  public:
   PrunePhase(const PhaseSetting& setting, const Safetensors* before, bool resumed);
 
-  std::int64_t batches() const override { return 0; }
-  std::int64_t steps() const override { return 0; }
-  void start_epoch(std::int64_t, std::int64_t) override {}
-  std::optional<StepReport> step() override { return std::nullopt; }
   std::optional<EpochReport> finish_epoch(const std::function<bool()>& stop) override;
   ModelWeights weights() const override { return {weights_of(*model_), metadata_}; }
-  std::int64_t trained_parameters() const override { return 0; }
-  NamedTensors moments() const override { return {}; }
-  void load_moments(const RunState&) override {}
 
  private:
   void prune_model(const PhaseConfig& phase);

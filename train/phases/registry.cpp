@@ -5,7 +5,6 @@
 
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
-#include "train/phases/gradient_phase.h"
 #include "train/step/teacher.h"
 #include "train/store/model.h"
 
@@ -39,13 +38,6 @@ bool is_training_head(std::string_view parameter) {
     for (const std::string_view head : words(kind->heads))
       if (begins_with_parts(parameter, head)) return true;
   return false;
-}
-
-std::unique_ptr<TrainingPhase> make_phase(const PhaseSetting& setting, const Safetensors* before,
-                                          bool resumed) {
-  const PhaseKind& kind = kind_of(setting.phase());
-  if (kind.phase) return kind.phase(setting, before, resumed);
-  return std::make_unique<GradientPhase>(setting, before, resumed);
 }
 
 namespace {

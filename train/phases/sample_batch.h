@@ -1,11 +1,17 @@
-// Batches that no data set is needed for, in the shape that a phase's steps have.
+// What is counted or timed without weights and data: a model, and batches in the shape that a
+// phase's steps have.
 #pragma once
 
 #include "data/loader.h"
 #include "data/patch_select.h"
+#include "nn/vit.h"
 #include "train/config/phase_kind.h"
 
 namespace hg {
+
+// With model.attention = "fiak_pruned" and a phase that prunes, random priors, pruned as it says,
+// stand for learned ones.
+nn::VitOptions options_to_measure(const Config& config);
 
 enum class Contents { none, random };  // none: images to be counted, not computed
 

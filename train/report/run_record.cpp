@@ -13,19 +13,14 @@ namespace {
 void summarize_rows(RunRecord& run) {
   run.name = std::filesystem::path(run.folder).lexically_normal().filename().string();
   run.status = "not ended";
-  energy::LedgerRow sum = energy::empty_sum();
-  for (const energy::LedgerRow& row : run.rows) sum.add(row);
+  const energy::LedgerRow sum = energy::sum_of(run.rows);
   run.energy_j = sum.joules();
   run.energy_kind = energy::to_string(sum.kind);
 }
 
 }  // namespace
 
-double RunRecord::total_uj() const {
-  double sum = 0;
-  for (const energy::LedgerRow& row : rows) sum += static_cast<double>(row.energy_uj);
-  return sum;
-}
+double RunRecord::total_uj() const { return static_cast<double>(energy::sum_of(rows).energy_uj); }
 
 std::optional<double> RunRecord::final_f1() const {
   if (epochs.empty()) return std::nullopt;

@@ -73,7 +73,7 @@ const std::vector<std::string>& phase_names() {
 
 // In the order of phase_names().
 std::vector<LedgerRow> phase_sums(const RunRecord& run) {
-  std::vector<LedgerRow> sums(phase_names().size(), energy::empty_sum());
+  std::vector<LedgerRow> sums(phase_names().size(), energy::sum_of({}));
   for (const LedgerRow& row : run.rows) {
     const auto found = std::find(phase_names().begin(), phase_names().end(), row.label.phase);
     if (found != phase_names().end())

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 
+#include "tensor/base/clock.h"
 #include "tensor/base/text.h"
 
 namespace hg {
@@ -17,10 +17,6 @@ namespace {
 constexpr double kRedrawSeconds = 0.1;
 constexpr double kNewestWeight = 0.05;  // of a step in the running mean
 constexpr std::size_t kWidestBar = 30, kNarrowestBar = 8;
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 int terminal_columns(std::FILE* out) {
   winsize size{};
@@ -73,7 +69,7 @@ Progress::Progress(std::FILE* out, ProgressMode mode, std::int64_t steps, std::i
       mode_(mode),
       steps_(steps),
       done_(done),
-      clock_(clock ? std::move(clock) : steady_seconds),
+      clock_(clock ? std::move(clock) : [] { return seconds_since(0); }),
       color_(wants_color()) {}
 
 Progress::~Progress() { clear(); }

@@ -44,21 +44,10 @@ void check_resumable(const std::string& folder, const Config& config) {
                 "differs from the configuration given; a run resumes with its own settings");
 }
 
-bool goes_on(const std::string& folder, bool resume) {
-  return resume && is_file(RunFolder{folder}.state());
-}
-
 RunEnding train_run(const Config& config, PhaseData data, const RunOptions& options) {
   const RunFolder folder{options.folder};
   keep_config(folder.config(), config, options.resume);
-  TrainerOptions trainer_options;
-  trainer_options.folder = options.folder;
-  trainer_options.resume = goes_on(options.folder, options.resume);
-  trainer_options.keep_energy = options.resume;
-  trainer_options.trace = options.trace;
-  if (!trainer_options.resume) trainer_options.init = initial_weights(config);
-  trainer_options.progress = options.progress;
-  RunEnding ending = Trainer(config, std::move(data), trainer_options).run();
+  RunEnding ending = Trainer(config, std::move(data), options).run();
   write_file(folder.summary(), to_json(ending.summary, 2) + "\n");
   report::write({options.folder}, folder.report());
   return ending;

@@ -15,16 +15,6 @@ PhaseData open_run(const Config& config);
 // configuration: only its name, threads and budget may have changed.
 void check_resumable(const std::string& folder, const Config& config);
 
-// Whether there is a state in the folder to go on from; else the run begins, with run.init_from.
-bool goes_on(const std::string& folder, bool resume);
-
-struct RunOptions {
-  std::string folder;   // exists
-  bool resume = false;  // go on with what is in it; nothing may be
-  bool trace = false;
-  ProgressMode progress = ProgressMode::plain;
-};
-
 // Trains to the end, or until a signal or the budget stops it; writes every file of the run folder.
 RunEnding train_run(const Config& config, PhaseData data, const RunOptions& options);
 

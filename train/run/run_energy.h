@@ -44,7 +44,6 @@ class RunEnergy {
   // total() is as of the last reading.
   energy::MicroJoules cut() { return {earlier_uj() + session_->cut().energy_uj}; }
   energy::MicroJoules total() const { return {earlier_uj() + session_->total().energy_uj}; }
-  energy::MicroJoules earlier() const { return {earlier_uj()}; }
   energy::Watts power() const { return session_->power(); }
   energy::Grams co2(energy::MicroJoules e) const;
   // FLOPs of the ops of this part of the run, at a moment when no op runs. Without those of the

@@ -15,12 +15,10 @@
 namespace hg {
 namespace {
 
-// The state is read before the log, which must not hold rows that come after it.
-MetricsLog open_log(const Config& config, const TrainerOptions& options, const Position& position) {
-  const std::string path = RunFolder{options.folder}.metrics();
-  const bool sparsity = config.loss.sparsity > 0;
-  if (!options.resume) return MetricsLog::create(path, sparsity);
-  return MetricsLog::resume(path, sparsity, static_cast<std::size_t>(position.rows));
+// The log must not hold rows that come after the state.
+std::optional<std::size_t> rows_of(const RunState* state) {
+  if (!state) return std::nullopt;
+  return static_cast<std::size_t>(state->position.rows);
 }
 
 // A resumed run must stand at a place in its phases, epochs and batches.
@@ -62,32 +60,39 @@ std::string line_of(const EpochRow& row, const std::string& note) {
 
 }  // namespace
 
-Trainer::Trainer(const Config& config, PhaseData data, const TrainerOptions& options)
-    : Trainer(config, std::move(data), options,
-              options.resume ? std::make_unique<RunState>(load_state(options.folder)).get()
-                             : nullptr) {}
+bool goes_on(const std::string& folder, bool resume) {
+  return resume && is_file(RunFolder{folder}.state());
+}
 
-Trainer::Trainer(const Config& config, PhaseData data, const TrainerOptions& options,
+Trainer::Trainer(const Config& config, PhaseData data, const RunOptions& options)
+    : Trainer(config, std::move(data), options,
+              goes_on(options.folder, options.resume)
+                  ? std::make_unique<RunState>(load_state(options.folder)).get()
+                  : nullptr) {}
+
+Trainer::Trainer(const Config& config, PhaseData data, const RunOptions& options,
                  const RunState* state)
     : config_(config),
       data_(std::move(data)),
       options_(options),
+      init_(state ? std::nullopt : initial_weights(config)),
       position_(state ? (check_phase(config, *state), state->position) : Position{}),
       phase_(first_phase(state)),
-      log_((check_place(config, state, phase_->batches()), open_log(config, options, position_))) {
+      log_((check_place(config, state, phase_->batches()), RunFolder{options.folder}.metrics()),
+           config.loss.sparsity > 0, rows_of(state)) {
   if (state)
     phase_->load_moments(*state);
-  else if (options_.init)
-    notes_ = differences(*options_.init, config, phase_->weights().tensors);
+  else if (init_)
+    notes_ = differences(*init_, config, phase_->weights().tensors);
   flops_beside_ = {position_.flops, position_.flops_matmul};
   energy_ = std::make_unique<RunEnergy>(
-      config.run, RunEnergyOptions{options.folder, options.keep_energy,
-                                   position_.energy_before_epoch_uj, options.trace});
+      config.run, RunEnergyOptions{options.folder, options.resume, position_.energy_before_epoch_uj,
+                                   options.trace});
 }
 
 std::unique_ptr<TrainingPhase> Trainer::first_phase(const RunState* state) {
   if (state) return phase_at(position_.phase, &state->weights, true);
-  return phase_at(0, options_.init ? &options_.init->weights : nullptr, false);
+  return phase_at(0, init_ ? &init_->weights : nullptr, false);
 }
 
 std::unique_ptr<TrainingPhase> Trainer::phase_at(std::int64_t index, const Safetensors* before,
@@ -97,7 +102,7 @@ std::unique_ptr<TrainingPhase> Trainer::phase_at(std::int64_t index, const Safet
     energy_->note_loading(split, start_ns, end_ns);
   };
   PhaseSetting setting{config_, i, *data_[i], note};
-  if (index == 0 && !resumed && options_.init) setting.weights_source = options_.init->source;
+  if (index == 0 && !resumed && init_) setting.weights_source = init_->source;
   return make_phase(setting, before, resumed);
 }
 

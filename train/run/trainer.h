@@ -12,14 +12,15 @@
 
 namespace hg {
 
-struct TrainerOptions {
-  std::string folder;
-  bool resume = false;
-  bool keep_energy = false;  // count what an earlier part of the run has used, also without state
+struct RunOptions {
+  std::string folder;   // exists
+  bool resume = false;  // go on with what is in it; nothing may be
   bool trace = false;
-  std::optional<InitialWeights> init;  // of a run that begins
   ProgressMode progress = ProgressMode::plain;
 };
+
+// Whether there is a state in the folder to go on from; else the run begins, with run.init_from.
+bool goes_on(const std::string& folder, bool resume);
 
 struct RunEnding {
   RunEnd end = RunEnd::finished;
@@ -30,12 +31,11 @@ struct RunEnding {
 
 class Trainer {
  public:
-  Trainer(const Config& config, PhaseData data, const TrainerOptions& options);
+  Trainer(const Config& config, PhaseData data, const RunOptions& options);
   RunEnding run();
 
  private:
-  Trainer(const Config& config, PhaseData data, const TrainerOptions& options,
-          const RunState* state);
+  Trainer(const Config& config, PhaseData data, const RunOptions& options, const RunState* state);
   std::unique_ptr<TrainingPhase> phase_at(std::int64_t index, const Safetensors* before,
                                           bool resumed);
   std::unique_ptr<TrainingPhase> first_phase(const RunState* state);
@@ -58,7 +58,8 @@ class Trainer {
 
   const Config config_;
   const PhaseData data_;
-  const TrainerOptions options_;
+  const RunOptions options_;
+  const std::optional<InitialWeights> init_;  // of a run that begins
   StopSignals signals_;
   Position position_;
   std::unique_ptr<RunEnergy> energy_;  // outlives the phase, whose loaders report to it

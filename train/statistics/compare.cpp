@@ -82,18 +82,6 @@ ArmSummary summarize(const Arm& arm, double confidence) {
   return summary;
 }
 
-std::string_view name(Test test) {
-  switch (test) {
-    case Test::welch:
-      return "welch";
-    case Test::mann_whitney:
-      return "mann_whitney";
-    case Test::wilcoxon:
-      return "wilcoxon";
-  }
-  fail("statistics", "test {} is unknown", static_cast<int>(test));
-}
-
 Comparison compare(const Arm& a, const Arm& b, const CompareOptions& options) {
   require(options.alpha > 0 && options.alpha < 1, "compare", "alpha {} is outside (0,1)",
           options.alpha);

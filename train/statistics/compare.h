@@ -41,7 +41,6 @@ struct Estimate {
 };
 
 enum class Test { welch, mann_whitney, wilcoxon };
-std::string_view name(Test test);
 
 struct Comparison {
   ArmSummary a, b;

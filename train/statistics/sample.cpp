@@ -55,6 +55,12 @@ double median(Sample x) {
   return quantile_sorted(sorted, 0.5);
 }
 
+double relative_range(Sample x) {
+  const auto [low, high] = std::minmax_element(x.begin(), x.end());
+  const double middle = median(x);
+  return middle > 0 ? (*high - *low) / middle : 0;
+}
+
 Interval quartiles(Sample x) {
   require_sample(x, 1, "quartiles");
   std::vector<double> sorted(x.begin(), x.end());

@@ -23,6 +23,7 @@ double variance(Sample x);                         // divides by n - 1; 2 values
 double standard_deviation(Sample x);               // 2 values or more
 double quantile_sorted(Sample x, double share);    // x ascending; linear between order statistics
 double median(Sample x);                           // 1 value or more
+double relative_range(Sample x);                   // largest - smallest, over the median
 Interval quartiles(Sample x);                      // the interquartile range is high - low
 Interval t_interval(Sample x, double confidence);  // of the mean; 2 values or more
 

@@ -13,14 +13,10 @@ using Json = nlohmann::ordered_json;
 using energy::Ledger;
 using energy::LedgerRow;
 
-std::string name_of_domain(std::size_t d) {
-  return std::string(energy::to_string(static_cast<energy::Domain>(d)));
-}
-
 Json save_json(const Ledger& ledger, const MachineUse& use) {
   Json domains = Json::object();
   for (std::size_t d = 0; d < energy::kDomains; ++d)
-    if (ledger.domain_uj[d]) domains[name_of_domain(d)] = *ledger.domain_uj[d];
+    if (ledger.domain_uj[d]) domains[energy::name_of_domain(d)] = *ledger.domain_uj[d];
   return {{"energy_uj", ledger.energy_uj},
           {"seconds", ledger.seconds},
           {"domain_uj", domains},
@@ -34,21 +30,20 @@ void take_save(const JsonValue& save, Ledger& ledger, MachineUse& use) {
   ledger.seconds = save["seconds"].number(0, kMost);
   const JsonValue domains = save["domain_uj"];
   for (std::size_t d = 0; d < energy::kDomains; ++d)
-    if (domains.has(name_of_domain(d))) ledger.domain_uj[d] = domains[name_of_domain(d)].integer();
+    if (domains.has(energy::name_of_domain(d)))
+      ledger.domain_uj[d] = domains[energy::name_of_domain(d)].integer();
   use = {save["cpu_percent"].number(0, kMost), save["memory_percent"].number(0, kMost),
          save["memory_gb"].number(0, kMost)};
 }
 
 // The books as far as ledger.csv tells: all but time and domains.
 Ledger ledger_of(std::vector<LedgerRow> rows) {
+  const LedgerRow sum = energy::sum_of(rows);
   Ledger ledger;
-  ledger.kind = energy::Kind::measured;
-  for (const LedgerRow& row : rows) {
-    ledger.energy_uj += row.energy_uj;
-    ledger.low_uj += row.low_uj;
-    ledger.high_uj += row.high_uj;
-    if (row.kind != energy::Kind::apportioned) ledger.kind = std::max(ledger.kind, row.kind);
-  }
+  ledger.kind = sum.kind == energy::Kind::apportioned ? energy::Kind::measured : sum.kind;
+  ledger.energy_uj = sum.energy_uj;
+  ledger.low_uj = sum.low_uj;
+  ledger.high_uj = sum.high_uj;
   ledger.rows = std::move(rows);
   return ledger;
 }
@@ -76,8 +71,7 @@ std::optional<Ledger> EnergyFiles::load(std::int64_t at_least_uj, Emissions& emi
 }
 
 void EnergyFiles::save(const Ledger& ledger, const Emissions& emissions) {
-  std::int64_t sum = 0;
-  for (const LedgerRow& row : ledger.rows) sum += row.energy_uj;
+  const std::int64_t sum = energy::sum_of(ledger.rows).energy_uj;
   require(sum == ledger.energy_uj, folder_.ledger(),
           "does not close: rows sum to {} uJ, the meter to {} uJ", sum, ledger.energy_uj);
   const std::string now = save_json(ledger, emissions.use).dump();

@@ -34,20 +34,15 @@ std::vector<EpochRow> read_metrics(const std::string& path) {
   return read_csv<EpochRow>(read_text(path), path, columns_of);
 }
 
-MetricsLog MetricsLog::create(std::string path, bool with_sparsity) {
-  MetricsLog log(std::move(path), with_sparsity);
-  log.write();
-  return log;
-}
-
-MetricsLog MetricsLog::resume(std::string path, bool with_sparsity, std::size_t rows) {
-  MetricsLog log(std::move(path), with_sparsity);
-  log.rows_ = read_metrics(log.path_);
-  usage_require(log.rows_.size() >= rows, log.path_, "expected at least {} rows, got {}", rows,
-                log.rows_.size());
-  log.rows_.resize(rows);
-  log.write();
-  return log;
+MetricsLog::MetricsLog(std::string path, bool with_sparsity, std::optional<std::size_t> rows)
+    : path_(std::move(path)), with_sparsity_(with_sparsity) {
+  if (rows) {
+    rows_ = read_metrics(path_);
+    usage_require(rows_.size() >= *rows, path_, "expected at least {} rows, got {}", *rows,
+                  rows_.size());
+    rows_.resize(*rows);
+  }
+  write();
 }
 
 void MetricsLog::append(const EpochRow& row) {

@@ -26,19 +26,16 @@ std::vector<EpochRow> read_metrics(const std::string& path);
 // kill leaves either the old rows or the old rows and the new one.
 class MetricsLog {
  public:
-  // A new file without rows. The columns on sparsity are there if the loss has such a term.
-  static MetricsLog create(std::string path, bool with_sparsity);
-  // Goes on after the first `rows` rows of a file: what a killed run wrote after the state it
-  // resumes from is dropped, so no row comes twice. For that, the row of an epoch has to be
-  // appended before the state of the same epoch is written.
-  static MetricsLog resume(std::string path, bool with_sparsity, std::size_t rows);
+  // A new file without rows, or one that goes on after the first `rows` rows: what a killed run
+  // wrote after the state it resumes from is dropped, so no row comes twice. For that, the row of
+  // an epoch has to be appended before the state of the same epoch is written. The columns on
+  // sparsity are there if the loss has such a term.
+  MetricsLog(std::string path, bool with_sparsity, std::optional<std::size_t> rows = {});
 
   void append(const EpochRow& row);
   const std::vector<EpochRow>& rows() const { return rows_; }
 
  private:
-  MetricsLog(std::string path, bool with_sparsity)
-      : path_(std::move(path)), with_sparsity_(with_sparsity) {}
   void write() const;
 
   std::string path_;

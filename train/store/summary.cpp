@@ -81,8 +81,7 @@ auto reader_of(const JsonValue& json) {
 Json energy_by_domain(const RunSummary& s) {
   Json domains = Json::object();
   for (std::size_t d = 0; d < energy::kDomains; ++d)
-    if (s.domain_j[d])
-      domains[std::string(energy::to_string(static_cast<energy::Domain>(d)))] = *s.domain_j[d];
+    if (s.domain_j[d]) domains[energy::name_of_domain(d)] = *s.domain_j[d];
   return domains;
 }
 

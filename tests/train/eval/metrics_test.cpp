@@ -10,7 +10,8 @@ namespace hg::testing {
 TEST_CASE("metrics of a small matrix by hand") {
   // truth 0 0 0 1 1 2, predicted 0 0 1 1 2 2
   ConfusionMatrix matrix(3);
-  matrix.add(0, 0, 2);
+  matrix.add(0, 0);
+  matrix.add(0, 0);
   matrix.add(0, 1);
   matrix.add(1, 1);
   matrix.add(1, 2);
@@ -51,18 +52,15 @@ TEST_CASE("all wrong gives zeros, not NaN") {
   CHECK(m.macro_f1 == 0);
 }
 
-TEST_CASE("micro F1 equals accuracy, and parts add up") {
+TEST_CASE("micro F1 equals accuracy") {
   RandomStream random(1, "labels");
-  ConfusionMatrix all(5), first(5), second(5);
+  ConfusionMatrix all(5);
   for (int i = 0; i < 200; ++i) {
     const auto truth = static_cast<std::int64_t>(random.below(5));
     const auto predicted = static_cast<std::int64_t>(random.below(5));
     all.add(truth, predicted);
-    (i % 2 ? first : second).add(truth, predicted);
   }
   CHECK(all.metrics().micro_f1 == doctest::Approx(all.metrics().accuracy).epsilon(1e-15));
-  first.add(second);
-  CHECK(first.metrics().macro_f1 == all.metrics().macro_f1);
 }
 
 TEST_CASE("bad counts are errors") {
@@ -70,8 +68,6 @@ TEST_CASE("bad counts are errors") {
   CHECK_THROWS_AS(matrix.metrics(), Error);
   CHECK_THROWS_AS(matrix.add(2, 0), Error);
   CHECK_THROWS_AS(matrix.add(0, -1), Error);
-  CHECK_THROWS_AS(matrix.add(0, 0, -1), Error);
-  CHECK_THROWS_AS(matrix.add(ConfusionMatrix(3)), Error);
   CHECK_THROWS_AS(ConfusionMatrix(0), Error);
 }
 

@@ -57,7 +57,7 @@ TEST_CASE("too small a saving misses the goal") {
 
 TEST_CASE("an interval that holds 0 shows no saving") {
   const Results r = with({90, 110, 95, 104, 98}, kF1);
-  CHECK(r.answer.arms[0].finding == Finding::no_difference);
+  CHECK(r.answer.arms[0].finding == Finding::no_saving_shown);
   CHECK(says(r.answer.headline, "No saving shown"));
   CHECK(says(r.answer.arms[0].text, "No saving shown"));
 }
@@ -72,13 +72,13 @@ TEST_CASE("more energy is called more") {
 TEST_CASE("too few runs leave the question open") {
   const Results two = synthetic_results(quick(2), synthetic_runs("vit", {100, 101}, kF1),
                                         synthetic_runs("hugginggreen", {70, 71}, kF1));
-  CHECK(two.answer.arms[0].finding == Finding::unknown);
+  CHECK(two.answer.arms[0].finding == Finding::cannot_be_said);
   CHECK(says(two.answer.headline, "Cannot be said"));
   CHECK(says(two.answer.arms[0].text, "there is no interval"));
   CHECK(says(two.answer.caveats.back(), "fewer than 3"));
   const Results one = synthetic_results(quick(1), synthetic_runs("vit", {100}, kF1),
                                         synthetic_runs("hugginggreen", {70}, kF1));
-  CHECK(one.answer.arms[0].finding == Finding::unknown);
+  CHECK(one.answer.arms[0].finding == Finding::cannot_be_said);
   const Results three = with(scaled({100, 101, 99}, 0.7), kF1, quick(3));
   CHECK(three.answer.arms[0].finding == Finding::saves);
   CHECK(says(three.answer.caveats.back(), "cannot get below p = 0.1"));
@@ -92,7 +92,7 @@ TEST_CASE("unequal settings or kinds of energy forbid the claim") {
   Plan plan = quick();
   plan.arms[1].config.phases[0].train.epochs += 1;
   const Results r = with(scaled(kEnergies, 0.5), kF1, plan);
-  CHECK(r.answer.arms[0].finding == Finding::unknown);
+  CHECK(r.answer.arms[0].finding == Finding::cannot_be_said);
   CHECK(says(r.answer.arms[0].text, "No claim of a saving"));
   CHECK(says(r.answer.arms[0].text, "epochs"));
   CHECK(says(r.answer.goal, "not to be judged"));
@@ -114,7 +114,7 @@ TEST_CASE("energy to a target is compared where every run reaches it") {
 
   const Results censored = with(scaled(kEnergies, 0.7), {0.9, 0.5});
   CHECK(censored.analysis.arms[1].to_target.reached == 3);
-  CHECK(censored.analysis.contrast("hugginggreen", Metric::energy_to_target) == nullptr);
+  CHECK(censored.analysis.contrast("hugginggreen", Metric::energy_to_target_j) == nullptr);
   CHECK(says(censored.answer.arms[0].to_target, "3 of 5 runs"));
   CHECK(says(censored.answer.arms[0].to_target, "censored"));
   CHECK(!says(censored.answer.headline, "target"));

@@ -11,14 +11,12 @@ inline RunFigures synthetic_run(const std::string& arm, std::int64_t seed, doubl
   run.arm = arm;
   run.seed = seed;
   run.folder = "runs/" + arm + "-" + std::to_string(seed);
-  run.energy_j = energy_j;
-  run.energy_low_j = 0.8 * energy_j;
-  run.energy_high_j = 1.2 * energy_j;
+  run.energy_j = {energy_j, 0.8 * energy_j, 1.2 * energy_j};
   run.energy_kind = "modelled";
   run.energy_source = "a made-up meter <&>";
   run.micro_f1 = run.macro_f1 = run.accuracy = f1;
   run.seconds = energy_j / 10;
-  run.flops = 1e9;
+  run.flops = 1'000'000'000;
   run.images = 100;
   run.tokens = 1700;
   run.epochs = 2;

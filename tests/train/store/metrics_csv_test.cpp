@@ -29,30 +29,30 @@ EpochRow row(std::int64_t epoch) {
 TEST_CASE("metrics.csv is whole after each row, and goes on without doubles") {
   const TempFolder folder;
   const std::string path = folder / "metrics.csv";
-  MetricsLog log = MetricsLog::create(path, false);
+  MetricsLog log(path, false);
   CHECK(contents_of(path) == std::string(kHeader) + "\n");
   for (const std::int64_t epoch : {1, 2, 3}) log.append(row(epoch));
   const std::string all = contents_of(path);
   CHECK(all.find("\nsupervised,3,12,0.3333333333333333,,,,,,,1000,2.5,0,0.125\n") !=
         std::string::npos);
 
-  MetricsLog resumed = MetricsLog::resume(path, false, 2);  // the state is of epoch 2
+  MetricsLog resumed(path, false, 2);  // the state is of epoch 2
   CHECK(read_metrics(path).size() == 2);
   CHECK(resumed.rows().back().train_loss == 0.5);
   resumed.append(row(3));
   CHECK(contents_of(path) == all);
 
-  CHECK(message_of<UsageError>([&] { MetricsLog::resume(path, false, 4); }) ==
+  CHECK(message_of<UsageError>([&] { MetricsLog(path, false, 4); }) ==
         path + ": expected at least 4 rows, got 3");
-  CHECK_THROWS_AS(MetricsLog::resume(folder / "absent", false, 0), UsageError);
+  CHECK_THROWS_AS(MetricsLog(folder / "absent", false, 0), UsageError);
   put(path, "epoch,loss\n1,2\n");
-  CHECK_THROWS_AS(MetricsLog::resume(path, false, 1), UsageError);
+  CHECK_THROWS_AS(MetricsLog(path, false, 1), UsageError);
 }
 
 TEST_CASE("columns on sparsity are there where the loss has such a term") {
   const TempFolder folder;
   const std::string path = folder / "metrics.csv";
-  MetricsLog log = MetricsLog::create(path, true);
+  MetricsLog log(path, true);
   EpochRow sparse = row(1);
   sparse.sparsity = 0.5;
   log.append(sparse);
