@@ -11,15 +11,9 @@ namespace {
 using PiShape = AttentionOptions::PiShape;
 
 Shape pi_shape(const AttentionOptions& o) {
-  switch (o.pi_shape) {
-    case PiShape::layer:
-      return {o.components};
-    case PiShape::head:
-      return {o.heads, o.components};
-    case PiShape::head_pos:
-      return {o.heads, o.tokens, o.components};
-  }
-  return {};
+  if (o.pi_shape == PiShape::layer) return {o.components};
+  if (o.pi_shape == PiShape::head) return {o.heads, o.components};
+  return {o.heads, o.tokens, o.components};
 }
 
 }  // namespace

@@ -25,17 +25,9 @@ struct Grid {
   // How many tokens tile row (or column) t has.
   std::int64_t size_of(std::int64_t t) const { return std::min(block, tokens - t * block); }
   std::int64_t group_units(Group scope) const {
-    switch (scope) {
-      case Group::global:
-        return units();
-      case Group::layer:
-        return heads * head_units();
-      case Group::head:
-        return head_units();
-      case Group::row:
-        return side;
-    }
-    return units();
+    if (scope == Group::global) return units();
+    if (scope == Group::layer) return heads * head_units();
+    return scope == Group::head ? head_units() : side;
   }
 };
 

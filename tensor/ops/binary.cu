@@ -4,17 +4,15 @@
 namespace hg::ops {
 namespace {
 
-struct Add {
-  __device__ float operator()(float a, float b) const { return a + b; }
-};
-struct Sub {
-  __device__ float operator()(float a, float b) const { return a - b; }
-};
-struct Mul {
-  __device__ float operator()(float a, float b) const { return a * b; }
-};
-struct Div {
-  __device__ float operator()(float a, float b) const { return a / b; }
+using Kind = Binary::Kind;
+
+template <Kind kKind>
+struct Apply {
+  __device__ float operator()(float a, float b) const {
+    if (kKind == Kind::add) return a + b;
+    if (kKind == Kind::sub) return a - b;
+    return kKind == Kind::mul ? a * b : a / b;
+  }
 };
 
 }  // namespace
@@ -22,13 +20,13 @@ struct Div {
 void Binary::cuda(In in, Out out, CudaStream& stream) const {
   switch (kind) {
     case Kind::add:
-      return cuda::elementwise<2>(in, out[0], Add{}, stream);
+      return cuda::elementwise<2>(in, out[0], Apply<Kind::add>{}, stream);
     case Kind::sub:
-      return cuda::elementwise<2>(in, out[0], Sub{}, stream);
+      return cuda::elementwise<2>(in, out[0], Apply<Kind::sub>{}, stream);
     case Kind::mul:
-      return cuda::elementwise<2>(in, out[0], Mul{}, stream);
+      return cuda::elementwise<2>(in, out[0], Apply<Kind::mul>{}, stream);
     case Kind::div:
-      return cuda::elementwise<2>(in, out[0], Div{}, stream);
+      return cuda::elementwise<2>(in, out[0], Apply<Kind::div>{}, stream);
   }
 }
 

@@ -7,17 +7,10 @@ namespace hg::ops {
 
 template <class T>
 T apply(Binary::Kind kind, T a, T b) {
-  switch (kind) {
-    case Binary::Kind::add:
-      return a + b;
-    case Binary::Kind::sub:
-      return a - b;
-    case Binary::Kind::mul:
-      return a * b;
-    case Binary::Kind::div:
-      return a / b;
-  }
-  return a;
+  using Kind = Binary::Kind;
+  if (kind == Kind::add) return a + b;
+  if (kind == Kind::sub) return a - b;
+  return kind == Kind::mul ? a * b : a / b;
 }
 
 template <class T>

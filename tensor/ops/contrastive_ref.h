@@ -26,8 +26,6 @@ struct LabelledRows {
         p.clear(), n.clear();
     }
   }
-  const auto& positives_of(std::int64_t i) const { return positives[i]; }
-  const auto& negatives_of(std::int64_t i) const { return negatives[i]; }
 };
 
 template <class T>
@@ -106,8 +104,8 @@ void reference(const Contrastive& op, RefIn<T> in, RefOut<T> out) {
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t k = 0; k < width; ++k) lse[i * width + k] = T(0);
     std::vector<T> positives, negatives;
-    for (const std::int64_t j : pairs.positives_of(i)) positives.push_back(s[i * rows + j]);
-    for (const std::int64_t j : pairs.negatives_of(i)) negatives.push_back(s[i * rows + j]);
+    for (const std::int64_t j : pairs.positives[i]) positives.push_back(s[i * rows + j]);
+    for (const std::int64_t j : pairs.negatives[i]) negatives.push_back(s[i * rows + j]);
     if (positives.empty()) continue;
     const T sum = op.options.form == ContrastiveOptions::Form::all
                       ? all(op, positives, negatives, &lse[i * width])
@@ -125,7 +123,7 @@ void reference(const ContrastiveBackward& op, RefIn<T> in, RefOut<T> out) {
   for (std::int64_t i = 0; i < ds.numel(); ++i) ds[i] = T(0);
   const double dy = static_cast<double>(in[0][0]);
   for (std::int64_t i = 0; i < rows; ++i) {
-    const auto &positives = pairs.positives_of(i), &negatives = pairs.negatives_of(i);
+    const auto &positives = pairs.positives[i], &negatives = pairs.negatives[i];
     if (positives.empty()) continue;
     const double p = static_cast<double>(positives.size()), tau = op.options.temperature;
     const double weight = dy / (static_cast<double>(pairs.anchors) * tau);

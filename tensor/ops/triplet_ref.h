@@ -39,7 +39,7 @@ void reference(const Triplet& op, RefIn<T> in, RefOut<T> out) {
   double total = 0;
   for (std::int64_t i = 0; i < rows; ++i) {
     chosen.integer(2 * i) = chosen.integer(2 * i + 1) = i;
-    const auto &positives = pairs.positives_of(i), &negatives = pairs.negatives_of(i);
+    const auto &positives = pairs.positives[i], &negatives = pairs.negatives[i];
     if (positives.empty()) continue;
     const auto at = [&](std::int64_t j) { return s[i * rows + j]; };
     std::int64_t p = -1;

@@ -106,11 +106,33 @@ void weighted_sum_of(const T* table, std::int64_t stride, const std::uint16_t* l
 template <class T, class F>
 EIGEN_ALWAYS_INLINE void for_column_blocks(std::int64_t packets, F f) {
   for (std::int64_t p = 0; p < packets; p += kMostPackets) {
-    const std::int64_t wide = std::min<std::int64_t>(kMostPackets, packets - p);
-    [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
-      ((wide == I + 1 && (f.template operator()<I + 1>(p * kLanes<T>), true)) || ...);
+    const std::int64_t first = p * kLanes<T>;
+    switch (std::min<std::int64_t>(kMostPackets, packets - p)) {
+      case 1:
+        f.template operator()<1>(first);
+        break;
+      case 2:
+        f.template operator()<2>(first);
+        break;
+      case 3:
+        f.template operator()<3>(first);
+        break;
+      case 4:
+        f.template operator()<4>(first);
+        break;
+      case 5:
+        f.template operator()<5>(first);
+        break;
+      case 6:
+        f.template operator()<6>(first);
+        break;
+      case 7:
+        f.template operator()<7>(first);
+        break;
+      default:
+        f.template operator()<8>(first);
+        break;
     }
-    (std::make_integer_sequence<int, kMostPackets>());
   }
 }
 
