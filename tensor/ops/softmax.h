@@ -1,5 +1,5 @@
-// softmax and log_softmax over one axis, with m = max x:
-// y_j = exp(x_j - m) / sum_k exp(x_k - m),   y_j = (x_j - m) - log sum_k exp(x_k - m).
+// softmax over one axis: y_j = exp(x_j - m) / sum_k exp(x_k - m), m = max x; or its logarithm (see
+// tensor/ops/log_softmax.h): y_j = (x_j - m) - log sum_k exp(x_k - m).
 #pragma once
 
 #include "tensor/run.h"
@@ -7,7 +7,7 @@
 namespace hg {
 namespace ops {
 
-class Softmax final : public OpOf<Softmax> {
+class Softmax : public OpOf<Softmax> {
  public:
   explicit Softmax(int axis, bool log = false) : axis(axis), log(log) {}
   HG_DECLARE_DIFFERENTIABLE_OP(log ? "log_softmax" : "softmax");
@@ -18,7 +18,7 @@ class Softmax final : public OpOf<Softmax> {
 };
 
 // inputs dy, y
-class SoftmaxBackward final : public GradientOp<SoftmaxBackward> {
+class SoftmaxBackward : public GradientOp<SoftmaxBackward> {
  public:
   explicit SoftmaxBackward(int axis, bool log = false) : axis(axis), log(log) {}
   HG_DECLARE_OP(log ? "log_softmax_backward" : "softmax_backward");
@@ -30,8 +30,5 @@ class SoftmaxBackward final : public GradientOp<SoftmaxBackward> {
 }  // namespace ops
 
 inline Tensor softmax(const Tensor& x, int axis = -1) { return run_one(ops::Softmax(axis), {x}); }
-inline Tensor log_softmax(const Tensor& x, int axis = -1) {
-  return run_one(ops::Softmax(axis, true), {x});
-}
 
 }  // namespace hg

@@ -12,6 +12,7 @@
 #include "tensor/ops/cross_entropy.h"
 #include "tensor/ops/l2_normalize.h"
 #include "tensor/ops/layer_norm.h"
+#include "tensor/ops/log_softmax.h"
 #include "tensor/ops/reduce.h"
 #include "tensor/ops/softmax.h"
 #include "tensor/ops/view.h"

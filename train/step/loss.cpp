@@ -6,6 +6,7 @@
 #include "tensor/ops/binary.h"
 #include "tensor/ops/box_loss.h"
 #include "tensor/ops/cross_entropy.h"
+#include "tensor/ops/log_softmax.h"
 #include "tensor/ops/reduce.h"
 #include "tensor/ops/softmax.h"
 #include "tensor/ops/unary.h"

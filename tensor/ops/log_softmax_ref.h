@@ -1,0 +1,4 @@
+#pragma once
+
+#include "tensor/ops/log_softmax.h"
+#include "tensor/ops/softmax_ref.h"
