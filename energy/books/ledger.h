@@ -65,7 +65,8 @@ void check(const Ledger& ledger);
 
 // ledger.csv. Users' scripts rely on its columns.
 std::string ledger_csv(const std::vector<LedgerRow>& rows);
-// Throws UsageError, naming source and line, if the text is not such a file.
+// Throws UsageError, naming the source, if the text is not such a file, or holds what no run can
+// have booked.
 std::vector<LedgerRow> parse_ledger_csv(std::string_view text, const std::string& source);
 
 // Adds the rows of another ledger (an earlier part of the run) label by label.

@@ -56,6 +56,28 @@ TEST_CASE("a damaged ledger.csv is refused in one line") {
   CHECK(ledger_refusal(wrong) == "ledger.csv: \"guessed\" is no kind of energy");
 }
 
+TEST_CASE("a ledger.csv that no run can have written is refused") {
+  const auto refusal = [](auto change) {
+    LedgerRow changed = row("qkv", 1000);
+    change(changed);
+    return ledger_refusal(ledger_csv({row("qk", 7), changed, row("av", 7)}));
+  };
+  const auto names = [](const std::string& text, const char* what) {
+    INFO(text);
+    CHECK(text.starts_with(std::string("ledger.csv: ") + what + " of forward blocks.3.attn "));
+    CHECK(text.find('\n') == std::string::npos);
+  };
+  names(refusal([](LedgerRow& r) { r.energy_uj = -1; }), "energy_uj");
+  names(refusal([](LedgerRow& r) { r.energy_uj = INT64_MAX; }), "energy_uj");
+  names(refusal([](LedgerRow& r) { r.energy_uj = 1'000'000'000'000'000'000; }), "energy_uj");
+  names(refusal([](LedgerRow& r) { r.static_uj = -5; }), "static_uj");
+  names(refusal([](LedgerRow& r) { r.low_uj = INT64_MIN; }), "low_uj");
+  names(refusal([](LedgerRow& r) { r.high_uj = INT64_MAX; }), "high_uj");
+  names(refusal([](LedgerRow& r) { r.flops = UINT64_MAX; }), "flops");
+  names(refusal([](LedgerRow& r) { r.calls = UINT64_MAX - 1; }), "calls");
+  names(refusal([](LedgerRow& r) { r.seconds = -1; }), "seconds");
+}
+
 TEST_CASE("a ledger whose rows don't sum to the meter is refused") {
   Ledger ledger;
   ledger.rows = {row("qkv", 1000), row("qk", 7)};
