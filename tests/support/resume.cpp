@@ -10,9 +10,9 @@ namespace {
 
 Json without_times(const std::string& run) {
   Json summary = summary_of(run);
-  for (const char* key :
-       {"seconds", "peak_rss_bytes", "energy_j", "energy_low_j", "energy_high_j",
-        "energy_by_domain_j", "energy_seconds", "co2_g", "joules_per_f1", "idle_w", "prediction"})
+  for (const char* key : {"seconds", "peak_rss_bytes", "energy_j", "energy_low_j", "energy_high_j",
+                          "energy_by_domain_j", "energy_seconds", "co2_g", "joules_per_f1",
+                          "idle_w", "prediction", "cpu_share"})
     summary.erase(key);
   return summary;
 }

@@ -46,6 +46,11 @@ void print_result(const Config& config, const RunEnding& ending, const std::stri
              with_prefix(s.energy_j.value, "J"), s.energy_kind, with_prefix(s.co2_g, "g CO2"),
              s.select && !s.select->saves ? " (patches zeroed, not dropped: nothing saved)" : "",
              folder);
+  if (const std::string note = s.cpu_share_note(); !note.empty())
+    fmt::print("{}: {}\n", s.name, note);
+  if (!s.meter_notes.empty())
+    fmt::print("{}: faults of the meter: {}; the energy is between {} and {}\n", s.name,
+               s.meter_notes, with_prefix(s.energy_j.low, "J"), with_prefix(s.energy_j.high, "J"));
   if (!ending.trace_note.empty()) fmt::print("{}: {}\n", s.name, ending.trace_note);
 }
 
@@ -65,7 +70,10 @@ int train_command(const TrainOptions& options) {
     fmt::print("{}\n", to_json(ending.summary));
   else if (!options.quiet)
     print_result(config, ending, folder);
-  return ending.end == RunEnd::interrupted ? kInterruptedExitCode : 0;
+  if (const std::string& reason = ending.summary.energy_unsaved; !reason.empty())
+    fmt::print(stderr, "hgtrain: {}; energy files lack the end of the run\n", reason);
+  if (ending.end == RunEnd::interrupted) return kInterruptedExitCode;
+  return ending.summary.energy_unsaved.empty() ? 0 : 1;
 }
 
 }  // namespace hg

@@ -179,6 +179,24 @@ std::string goal_sentence(const Goal& goal, const Analysis& a) {
                      energy->comparison.b.n, saving, points);
 }
 
+// Runs that other work on the machine held up.
+void add_cpu_caveat(const Analysis& a, std::vector<std::string>& caveats) {
+  std::size_t held_up = 0, all = 0;
+  double least = 1;
+  for (const ArmResult& arm : a.arms)
+    for (const RunFigures& run : arm.runs) {
+      const double share = run.cpu_share.value_or(1);
+      ++all;
+      held_up += share < kFullCpuShare;
+      least = std::min(least, share);
+    }
+  if (held_up > 0)
+    caveats.push_back(
+        fmt::format("{} of {} runs got less than {:.0f} % of the cores they asked for, one of them "
+                    "{:.0f} %: other work on the machine held them up.",
+                    held_up, all, 100 * kFullCpuShare, 100 * least));
+}
+
 std::vector<std::string> caveats_of(const Plan& plan, const Analysis& a) {
   std::vector<std::string> caveats;
   std::set<std::string> kinds;
@@ -218,6 +236,7 @@ Answer answer(const Plan& plan, const Analysis& analysis) {
   result.headline = headline(analysis, result.arms);
   if (plan.goal) result.goal = goal_sentence(*plan.goal, analysis);
   result.caveats = caveats_of(plan, analysis);
+  add_cpu_caveat(analysis, result.caveats);
   return result;
 }
 

@@ -40,6 +40,7 @@ void check_resumable(const std::string& folder, const Config& config) {
   same.run.name = before.run.name;
   same.run.threads = before.run.threads;
   same.run.joule_budget = before.run.joule_budget;
+  same.run.save_minutes = before.run.save_minutes;
   usage_require(same == before, kept,
                 "differs from the configuration given; a run resumes with its own settings");
 }

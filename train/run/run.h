@@ -12,7 +12,7 @@ void check_run(const Config& config);
 PhaseData open_run(const Config& config);
 
 // Throws UsageError unless the run in the folder, if there is one, can go on with this
-// configuration: only its name, threads and budget may have changed.
+// configuration: only its name, threads, budget and save_minutes may have changed.
 void check_resumable(const std::string& folder, const Config& config);
 
 // Trains to the end, or until a signal or the budget stops it; writes every file of the run folder.

@@ -86,8 +86,11 @@ Trainer::Trainer(const Config& config, PhaseData data, const RunOptions& options
     notes_ = differences(*init_, config, phase_->weights().tensors);
   flops_beside_ = {position_.flops, position_.flops_matmul};
   energy_ = std::make_unique<RunEnergy>(
-      config.run, RunEnergyOptions{options.folder, options.resume, position_.energy_before_epoch_uj,
+      config.run, RunEnergyOptions{options.folder,
+                                   options.resume,
+                                   {position_.energy_saved_uj, position_.energy_before_epoch_uj},
                                    options.trace});
+  saved_ns_ = now_ns();
 }
 
 std::unique_ptr<TrainingPhase> Trainer::first_phase(const RunState* state) {
@@ -221,9 +224,23 @@ bool Trainer::train_epoch(Progress& progress) {
     position_.seconds = run_before + elapsed;
     if (!position_.forecast.made()) predict(progress);
     progress.step(step->images, step->loss, [this] { return energy_fields(); });
+    tell_trouble(progress);
     if (must_stop()) return false;
+    if (time_to_save()) save();
   }
   return true;
+}
+
+// An epoch may take hours, and a kill should cost minutes.
+bool Trainer::time_to_save() const {
+  const double minutes = config_.run.save_minutes;
+  return minutes > 0 && seconds_since(saved_ns_) >= 60 * minutes;
+}
+
+void Trainer::tell_trouble(Progress& progress) {
+  const std::string trouble = energy_->new_trouble();
+  if (!trouble.empty())
+    progress.warning(trouble + "; the run goes on, and the next save tries again");
 }
 
 // Made once, early in the first epoch. Of a run of one phase: others may cost anything.
@@ -326,11 +343,13 @@ void Trainer::save() {
   position_.flops = done.all;
   position_.flops_matmul = done.matmul;
   energy_->save();
+  position_.energy_saved_uj = std::min(position_.energy_before_epoch_uj, energy_->saved_uj());
   const Dataset& data = *phase_data().train;
   save_model(options_.folder, weights,
              {data.class_names(),
               data.normalization().for_channels(static_cast<int>(config_.model.in_channels))});
   save_state(options_.folder, weights, moments, phase_->steps(), position_);
+  saved_ns_ = now_ns();
 }
 
 }  // namespace hg

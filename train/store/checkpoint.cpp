@@ -65,7 +65,7 @@ struct Reader {
 void check_position(const Position& p, std::int64_t steps, const std::string& source) {
   for (const std::int64_t v :
        {p.phase, p.epoch, p.batch, p.rows, p.images, p.epoch_images, p.epoch_tokens,
-        p.unscored_images, p.energy_before_epoch_uj, p.forecast.step, steps})
+        p.unscored_images, p.energy_before_epoch_uj, p.energy_saved_uj, p.forecast.step, steps})
     usage_require(v >= 0, source, "a negative count in its metadata");
 }
 
@@ -73,6 +73,7 @@ void check_position(const Position& p, std::int64_t steps, const std::string& so
 constexpr std::string_view kModel = "model.";
 
 constexpr std::string_view kFigure = "figure.";
+constexpr const char* kEnergySaved = "energy_saved_uj";  // older states have none: it was all
 
 std::string in_state(const std::string& name) { return std::string(kModel) + name; }
 
@@ -97,6 +98,7 @@ void save_state(const std::string& folder, const ModelWeights& weights, const Na
   for (const auto& [name, text] : weights.metadata) metadata.emplace(in_state(name), text);
   Position copy = position;
   visit(copy, steps, Writer{metadata});
+  Writer{metadata}(kEnergySaved, position.energy_saved_uj);
   for (const auto& [name, value] : position.figures)
     Writer{metadata}((std::string(kFigure) + name).c_str(), value);
   write_safetensors(RunFolder{folder}.state(), tensors, metadata);
@@ -107,6 +109,9 @@ RunState load_state(const std::string& folder) {
   state.source = RunFolder{folder}.state();
   const Safetensors file = read_safetensors(state.source);
   visit(state.position, state.steps, Reader{file.metadata, state.source});
+  state.position.energy_saved_uj = state.position.energy_before_epoch_uj;
+  if (file.metadata.contains(kEnergySaved))
+    Reader{file.metadata, state.source}(kEnergySaved, state.position.energy_saved_uj);
   for (const auto& [name, text] : file.metadata)
     if (name.starts_with(kFigure))
       Reader{file.metadata, state.source}(name.c_str(),

@@ -41,6 +41,21 @@ TEST_CASE("a saving with the same F1 is a yes") {
   CHECK(says(r.answer.caveats.at(0), "modelled"));
 }
 
+TEST_CASE("runs that other work held up are a caveat") {
+  std::vector<RunFigures> held_up = synthetic_runs("hugginggreen", kEnergies, kF1);
+  for (RunFigures& run : held_up) run.cpu_share = 0.95;
+  const auto caveats = [&] {
+    return synthetic_results(quick(), synthetic_runs("vit", kEnergies, kF1), held_up)
+        .answer.caveats;
+  };
+  for (const std::string& caveat : caveats()) CHECK_FALSE(says(caveat, "cores"));
+  held_up[1].cpu_share = 0.5;
+  held_up[2].cpu_share = 0.8;
+  CHECK(says(caveats().back(),
+             "2 of 10 runs got less than 90 % of the cores they asked for, one of "
+             "them 50 %"));
+}
+
 TEST_CASE("a saving at a lower F1 says so, and misses the goal") {
   const Results r = with(scaled(kEnergies, 0.7), scaled(kF1, 1, -0.02));
   CHECK(r.answer.arms[0].finding == Finding::saves_at_lower_f1);

@@ -73,6 +73,25 @@ TEST_CASE("an interrupted run says so and goes on in the middle of its epoch") {
     }
 }
 
+TEST_CASE("checkpoints within an epoch change no bit and a killed run goes on from one") {
+  const TempFolder folder;
+  const Arguments often = kLonger + set({"run.save_minutes=1e-9"});
+  const std::string rare = folder / "rare", whole = folder / "whole", run = folder / "run";
+  REQUIRE(hgtrain(tiny_train(rare, kLonger + set({"run.save_minutes=0"}))).code == 0);
+  REQUIRE(hgtrain(tiny_train(whole, often)).code == 0);
+  CHECK(contents_of(whole + "/model.safetensors") == contents_of(rare + "/model.safetensors"));
+  CHECK(timeless_metrics(whole) == timeless_metrics(rare));
+  const auto saved = [&](Child& child) {
+    return child.await([&] { return exists(run + "/state.safetensors"); });
+  };
+  stop_when(saved, SIGKILL, tiny_train(run, often));
+  CHECK(rows_of(run) == 0);  // in the first epoch
+  CHECK(read_safetensors(run + "/state.safetensors").metadata.at("batch") != "0");
+  REQUIRE(resume(run, kLonger + set({"run.save_minutes=3"})).code == 0);  // may differ
+  REQUIRE(resume(run, often).code == 0);
+  check_same_end(run, whole);
+}
+
 TEST_CASE("on two threads a killed run ends with the same bits, too, and so with a teacher") {
   const TempFolder folder;
   const Arguments two = kLonger + set({"run.threads=2"});
