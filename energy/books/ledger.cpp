@@ -62,7 +62,7 @@ Kind kind_of(const std::string& text, const std::string& source) {
 
 // What a run of this program cannot have booked: negative figures, and sums that leave their range.
 // 10^12 J are a large power station for a quarter of an hour.
-constexpr std::int64_t kMostUj = 1'000'000'000'000'000'000;
+constexpr std::int64_t kMostBookedUj = 1'000'000'000'000'000'000;
 
 template <class Integer>
 void add_checked(Integer& sum, Integer more, Integer most, const RowLabel& label, const char* what,
@@ -79,10 +79,10 @@ void check_plausible(const std::vector<LedgerRow>& rows, const std::string& sour
     const auto add = [&](auto LedgerRow::*figure, auto most, const char* what) {
       add_checked(sum.*figure, r.*figure, most, r.label, what, source);
     };
-    add(&LedgerRow::energy_uj, kMostUj, "energy_uj");
-    add(&LedgerRow::static_uj, kMostUj, "static_uj");
-    add(&LedgerRow::low_uj, kMostUj, "low_uj");
-    add(&LedgerRow::high_uj, kMostUj, "high_uj");
+    add(&LedgerRow::energy_uj, kMostBookedUj, "energy_uj");
+    add(&LedgerRow::static_uj, kMostBookedUj, "static_uj");
+    add(&LedgerRow::low_uj, kMostBookedUj, "low_uj");
+    add(&LedgerRow::high_uj, kMostBookedUj, "high_uj");
     add(&LedgerRow::calls, UINT64_MAX, "calls");
     add(&LedgerRow::flops, UINT64_MAX, "flops");
     add(&LedgerRow::bytes, UINT64_MAX, "bytes");

@@ -321,6 +321,24 @@ TEST_CASE("a run whose last books could not be written says so, and goes on from
   for (const std::string& joules : column_of(run, "energy_j")) CHECK(std::stod(joules) > 0);
 }
 
+TEST_CASE("a trace that fills the disk ends no run, a checkpoint does at once") {
+  const TempFolder folder;
+  const std::string run = folder / "run", other = folder / "other";
+  ChildOptions options;
+  options.largest_file = 120'000;  // larger than the state, smaller than the trace
+  const Outcome untraced = hgtrain(tiny_train(run, {"--trace"}), options);
+  INFO(untraced.err);
+  CHECK(untraced.code == 0);
+  CHECK(untraced.out.find("no trace.json: ") != std::string::npos);
+  CHECK(!exists(run + "/trace.json"));
+  CHECK(sum_uj(ledger_of(run)) == summary_uj(run));
+
+  options.largest_file = 50'000;
+  check_refused(hgtrain(tiny_train(other, set({"run.save_minutes=1e-9"})), options), 1,
+                {"state.safetensors: cannot write"});
+  CHECK(column_of(other, "epoch").empty());  // in the first epoch
+}
+
 TEST_CASE("a driver that hangs holds up neither the training nor its end") {
   const TempFolder folder;
   const std::string run = folder / "run";
