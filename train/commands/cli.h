@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
 #include "train/commands/commands.h"
 
@@ -16,6 +17,19 @@ inline std::string config_help() {
   for (const BuiltinConfig& builtin : builtin_configs())
     names += fmt::format("{}{}", names.empty() ? "" : ", ", builtin.name);
   return fmt::format("TOML file, or a built-in configuration ({})", names);
+}
+
+// For every option that is no whole number. CLI::Range lets NaN pass: it is neither below nor
+// above.
+inline CLI::Validator number_between(double low, double high) {
+  return CLI::Validator(
+      [=](std::string& text) -> std::string {
+        double value = 0;
+        if (CLI::detail::lexical_cast(text, value) && value >= low && value <= high) return "";
+        return fmt::format("expected a number from {:g} to {:g}, got {}", low, high,
+                           printable(text));
+      },
+      fmt::format("FLOAT in [{:g} - {:g}]", low, high));
 }
 
 inline void add_settings(CLI::App& app, std::vector<std::string>& settings) {

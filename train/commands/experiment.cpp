@@ -64,8 +64,8 @@ bool train_all(const ExperimentOptions& options, const std::string& folder, cons
 }  // namespace
 
 int experiment_command(const ExperimentOptions& options) {
-  const Plan plan = make_plan(
-      {options.experiment, options.scale, options.all_settings(), options.repeats, options.target});
+  const Plan plan = make_plan({options.experiment, options.scale, options.all_settings(),
+                               options.repeats, options.target, options.margin_points});
   for (const auto& arm : plan.arms) check_run(arm.config);
   use_device(plan.arms[0].config);
   options.tell_device(plan.arms[0].config);

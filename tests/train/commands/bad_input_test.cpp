@@ -46,6 +46,12 @@ TEST_CASE("usage that makes no sense is refused in one line") {
   check_refused(hgtrain({"train"}), 2, {"CONFIG"});
   check_refused(hgtrain({"forward", "shapes"}), 2, {"--weights"});
   check_refused(hgtrain({"bench", "shapes", "--steps", "0"}), 2, {"--steps"});
+  for (const char* number : {"nan", "-nan", "inf", "-1", "1e9", "half"}) {
+    INFO(number);
+    check_refused(hgtrain({"meters", "--watch", number}), 2, {"--watch", number});
+    check_refused(hgtrain({"experiment", "quick", "--target", number}), 2, {"--target", number});
+    check_refused(hgtrain({"experiment", "quick", "--margin", number}), 2, {"--margin", number});
+  }
   check_refused(hgtrain({"eval", "/nowhere"}), 2, {"/nowhere"});
   check_refused(hgtrain({"info", "shaeps"}), 2, {"shaeps", "shapes"});
   check_refused(hgtrain({"info", "/nowhere/a.toml"}), 2, {"/nowhere/a.toml"});
