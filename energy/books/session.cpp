@@ -193,12 +193,17 @@ Provenance Session::provenance() const {
   return {meter_.kind(), std::string(meter_.name()), meter_.source(), options_.calibration.name};
 }
 
+// Whatever fails, the sampling thread ends first.
 Ledger Session::stop() {
-  profiler_.settle_device();
-  {
+  try {
+    profiler_.settle_device();
     const std::lock_guard lock(mutex_);
     if (final_) return *final_;
     if (!failure_) close_books();
+    stopping_ = true;
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::current_exception();
     stopping_ = true;
   }
   wake_.notify_all();

@@ -29,7 +29,7 @@ void sync_folder_of(const std::string& path) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".tmp") {
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(temporary_of(path_)) {
   struct stat info;
   if (::stat(path_.c_str(), &info) == 0)  // renaming onto /dev/null would replace it
     require(S_ISREG(info.st_mode), path_, "cannot write: not a regular file");

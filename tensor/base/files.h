@@ -24,6 +24,9 @@ class AtomicFile {
   void write(std::string_view text) { write(text.data(), text.size()); }
   void commit();
 
+  // What a kill may leave beside the file.
+  static std::string temporary_of(const std::string& path) { return path + ".tmp"; }
+
  private:
   [[noreturn]] void fail_with_errno(const char* doing);
   void discard() noexcept;

@@ -8,6 +8,7 @@
 
 #include "tensor/base/files.h"
 #include "tensor/base/json_value.h"
+#include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
 #include "train/store/run_folder.h"
 #include "train/store/summary.h"
@@ -41,16 +42,25 @@ void check_identity(const std::string& folder, const JsonValue& before, const Pl
   const std::string experiment = before.text_if_any("experiment"),
                     scale = before.text_if_any("scale");
   usage_require(experiment == plan.experiment && scale == plan.scale, folder,
-                "holds {} at scale {}, not {} at scale {}; --out names another folder", experiment,
-                scale, plan.experiment, plan.scale);
+                "holds {} at scale {}, not {} at scale {}; --out names another folder",
+                printable(experiment), printable(scale), plan.experiment, plan.scale);
   for (const Arm& arm : plan.arms) {
     const auto d = difference_of(before["arms"].text_if_any(arm.name), to_toml(arm.config));
     if (d)
       usage_fail(folder,
                  "was begun with other settings ({}: \"{}\", now \"{}\"); --out names another "
                  "folder",
-                 arm.name, d->before, d->now);
+                 arm.name, printable(d->before), printable(d->now));
   }
+}
+
+// Nothing is in the folder, but for what a kill left of claiming it.
+bool is_free(const std::string& folder, const std::string& identity) {
+  if (!is_folder(folder)) return true;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    if (it->path() != AtomicFile::temporary_of(identity)) return false;
+  return !error;
 }
 
 }  // namespace
@@ -58,8 +68,7 @@ void check_identity(const std::string& folder, const JsonValue& before, const Pl
 void claim_folder(const std::string& folder, const Plan& plan) {
   const std::string path = folder + "/experiment.json";
   if (is_file(path)) return check_identity(folder, JsonValue::read(path), plan);
-  std::error_code error;
-  usage_require(!is_folder(folder) || fs::is_empty(folder, error), folder,
+  usage_require(is_free(folder, path), folder,
                 "holds files, but no experiment; --out names another folder");
   make_folder(folder);
   Json arms = Json::object();

@@ -178,6 +178,20 @@ TEST_CASE("a ledger that cannot be saved ends the session with the reason") {
   CHECK(message_of<Error>([&] { session.stop(); }) == "ledger.csv: cannot write: disk full");
 }
 
+TEST_CASE("a session whose last reading fails says so, or is silent where it just goes") {
+  SteadyMeter meter(50);
+  SessionOptions options = fast();
+  options.period = {1000};  // the sampling thread waits, and must be ended all the same
+  {
+    Session session(meter, options);
+    meter.lost = true;
+    CHECK(message_of<Error>([&] { session.stop(); }) == "fake: the meter is lost");
+  }
+  meter.lost = false;
+  Session session(meter, options);
+  meter.lost = true;
+}
+
 TEST_CASE("work that is no op has a row of its own") {
   SteadyMeter meter(50);
   Session session(meter, fast());
