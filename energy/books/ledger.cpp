@@ -62,6 +62,16 @@ Kind kind_of(const std::string& text, const std::string& source) {
   return *kind;
 }
 
+// A column's sum is formed later on.
+template <class T>
+void check_column(const std::vector<LedgerRow>& rows, T LedgerRow::*column,
+                  const std::string& source) {
+  double sum = 0;
+  for (const LedgerRow& row : rows) sum += std::abs(static_cast<double>(row.*column));
+  constexpr auto kMost = static_cast<double>(kMostMicroJoules);
+  usage_require(sum < kMost, source, "a column sums to {}, expected less than {}", sum, kMost);
+}
+
 }  // namespace
 
 Interval LedgerRow::joules() const { return in_joules(energy_uj, low_uj, high_uj); }
@@ -174,6 +184,10 @@ std::vector<LedgerRow> parse_ledger_csv(std::string_view text, const std::string
     rows.back().kind = kind_of(line.kind, source);
   }
   usage_require(!rows.empty(), source, "holds no rows of a ledger");
+  for (const auto column :
+       {&LedgerRow::energy_uj, &LedgerRow::static_uj, &LedgerRow::low_uj, &LedgerRow::high_uj})
+    check_column(rows, column, source);
+  check_column(rows, &LedgerRow::seconds, source);
   return rows;
 }
 

@@ -1,6 +1,7 @@
 #include "tensor/base/json_value.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "tensor/base/files.h"
 #include "tensor/base/text.h"
@@ -11,11 +12,22 @@ namespace {
 
 using Node = nlohmann::ordered_json;
 
+constexpr int kDeepest = 64;  // of lists and objects; printing one recurses
+
 std::shared_ptr<const void> parsed(std::string_view text, const std::string& source) {
+  bool too_deep = false;
+  const auto watch = [&](int depth, Node::parse_event_t, Node&) {
+    too_deep |= depth > kDeepest;
+    return !too_deep;
+  };
   try {
-    return std::make_shared<const Node>(Node::parse(text));
+    auto node = std::make_shared<const Node>(Node::parse(text, watch));
+    usage_require(!too_deep, source, "JSON nested deeper than {} levels", kDeepest);
+    return node;
   } catch (const Node::parse_error& e) {
     usage_fail(source, "no JSON: the fault is at byte {}", e.byte);
+  } catch (const Node::out_of_range&) {
+    usage_fail(source, "no JSON: a number is too large");
   }
 }
 
@@ -34,7 +46,7 @@ JsonValue::JsonValue(std::shared_ptr<const void> node, std::string source, std::
 JsonValue JsonValue::read(const std::string& path) { return {read_text(path), path}; }
 
 JsonValue JsonValue::at(const void* node, const std::string& key) const {
-  return {{node_, node}, source_, path_.empty() ? key : path_ + "." + key};
+  return {{node_, node}, source_, path_.empty() ? printable(key) : path_ + "." + printable(key)};
 }
 
 std::vector<std::string> JsonValue::keys() const {
@@ -82,7 +94,15 @@ double JsonValue::number(double low, double high) const {
 }
 
 std::int64_t JsonValue::integer() const {
-  if (!node_of(node_).is_number_integer()) refuse("a whole number");
+  const Node& node = node_of(node_);
+  if (!node.is_number_integer()) refuse("a whole number");
+  if (node.is_number_unsigned() && !std::in_range<std::int64_t>(node.get<std::uint64_t>()))
+    refuse("a whole number below 2^63");
+  return node;
+}
+
+std::uint64_t JsonValue::count() const {
+  if (!node_of(node_).is_number_unsigned()) refuse("a whole number of at least 0");
   return node_of(node_);
 }
 

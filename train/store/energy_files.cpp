@@ -29,12 +29,18 @@ Json save_json(const Ledger& ledger, const MachineUse& use) {
           {"memory_gb", use.memory_gb}};
 }
 
+// What parts of a run use is added up.
+std::int64_t energy_of(const JsonValue& value) {
+  value.number(0, static_cast<double>(energy::kMostMicroJoules));
+  return value.integer();
+}
+
 void take_save(const JsonValue& save, Ledger& ledger, MachineUse& use) {
   constexpr double kMost = 1e15;
   ledger.seconds = save["seconds"].number(0, kMost);
   const JsonValue domains = save["domain_uj"];
   for (std::size_t d = 0; d < energy::kDomains; ++d)
-    if (domains.has(name_of_domain(d))) ledger.domain_uj[d] = domains[name_of_domain(d)].integer();
+    if (domains.has(name_of_domain(d))) ledger.domain_uj[d] = energy_of(domains[name_of_domain(d)]);
   use = {save["cpu_percent"].number(0, kMost), save["memory_percent"].number(0, kMost),
          save["memory_gb"].number(0, kMost)};
 }

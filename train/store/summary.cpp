@@ -64,10 +64,8 @@ Json or_null(const std::optional<energy::Watts>& power) {
 void take(const JsonValue& json, std::string& value) { value = json.text(); }
 void take(const JsonValue& json, double& value) { value = json.number(); }
 void take(const JsonValue& json, std::optional<double>& value) { value = json.number(); }
-template <class Integer>
-void take(const JsonValue& json, Integer& value) {
-  value = static_cast<Integer>(json.integer());
-}
+void take(const JsonValue& json, std::int64_t& value) { value = json.integer(); }
+void take(const JsonValue& json, std::uint64_t& value) { value = json.count(); }
 
 auto writer_to(Json& json) {
   return [&](const char* key, const auto& value) { json[key] = or_null(value); };

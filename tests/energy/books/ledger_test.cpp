@@ -52,6 +52,9 @@ TEST_CASE("a damaged ledger.csv is refused in one line") {
   wrong.replace(wrong.find("1000"), 4, "1e3x");
   CHECK(ledger_refusal(wrong) == "ledger.csv: line 2: energy_uj is \"1e3x\", expected a number");
   wrong = good;
+  wrong.replace(wrong.find("1000"), 4, "9223372036854775807");
+  CHECK(ledger_refusal(wrong).starts_with("ledger.csv: a column sums to 9.22"));
+  wrong = good;
   wrong.replace(wrong.find("apportioned"), 11, "guessed");
   CHECK(ledger_refusal(wrong) == "ledger.csv: \"guessed\" is no kind of energy");
 }

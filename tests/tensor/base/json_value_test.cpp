@@ -36,6 +36,19 @@ TEST_CASE("what is not there is refused with file and key") {
   CHECK(refusal([&] { json["t"].items(); }) == "f.json: t: expected a list, got \"x\"");
   CHECK(refusal([] { JsonValue("[1]", "f.json").has("a"); }) ==
         "f.json: expected an object, got [1]");
+  CHECK(refusal([] { JsonValue("[1e999]", "f.json"); }) ==
+        "f.json: no JSON: a number is too large");
+  CHECK(refusal([] { JsonValue("{\"a\\nb\": 1}", "f.json")["a\nb"].text(); }) ==
+        "f.json: a\\x0ab: expected a text, got 1");
+  const JsonValue large("18446744073709551615", "f.json");
+  CHECK(large.count() == UINT64_MAX);
+  CHECK(refusal([&] { large.integer(); }) ==
+        "f.json: expected a whole number below 2^63, got 18446744073709551615");
+  CHECK(refusal([] { JsonValue("-1", "f.json").count(); }) ==
+        "f.json: expected a whole number of at least 0, got -1");
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  CHECK(refusal([&] { JsonValue(deep, "f.json").text(); }) ==
+        "f.json: JSON nested deeper than 64 levels");
   CHECK(refusal([] { JsonValue::read("/nowhere/f.json"); }) ==
         "/nowhere/f.json: cannot read: No such file or directory");
 }

@@ -107,6 +107,10 @@ TEST_CASE("files that do not belong together are refused, and emissions.csv is n
   put(ledger, good);
   put(state, "{}");
   CHECK(refusal() == state + ": run_id is missing");
+  std::string large = good_state;
+  large.insert(large.find("\"package\":") + 10, "9223372036854775807");
+  put(state, large);
+  CHECK(refusal().starts_with(state + ": saves.0.domain_uj.package: expected a number from 0 to "));
   std::filesystem::remove(state);
   CHECK(refusal() == state + ": cannot read: No such file or directory");
   put(state, good_state);

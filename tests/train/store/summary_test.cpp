@@ -60,6 +60,9 @@ TEST_CASE("what a summary lacks stays as it was, and what is damaged is refused"
   put(path, "{\"energy_j\": \"much\"}");
   CHECK(message_of<UsageError>([&] { read_summary(path, s); }) ==
         path + ": energy_j: expected a number, got \"much\"");
+  put(path, "{\"flops\": -1}");
+  CHECK(message_of<UsageError>([&] { read_summary(path, s); }) ==
+        path + ": flops: expected a whole number of at least 0, got -1");
 }
 
 }  // namespace hg::testing
