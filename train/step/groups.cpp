@@ -1,10 +1,7 @@
 #include "train/step/groups.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <numeric>
 
 #include "autograd/tape.h"
@@ -185,21 +182,12 @@ void for_each_group(const GroupPlan& plan,
                     const std::function<void(int worker, std::int64_t group)>& body) {
   const Phase phase = current_phase();
   const ScopePath* const scope = current_scope();
-  std::exception_ptr failure;
-#pragma omp parallel num_threads(plan.workers)
-  {
-    const cpu::ThreadLimit single(1);
+  cpu::in_team(plan.workers, [&](int number, int count) {
     const PhaseScope same_phase(phase);
     const Scope same_scope(scope);
-    const int worker = omp_get_thread_num();
-    try {
+    for (int worker = number; worker < plan.workers; worker += count)
       for (std::int64_t g = worker; g < plan.groups; g += plan.workers) body(worker, g);
-    } catch (...) {
-#pragma omp critical(hg_group_failure)
-      if (!failure) failure = std::current_exception();
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
+  });
 }
 
 namespace {
