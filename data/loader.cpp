@@ -177,6 +177,7 @@ bool Loader::make_batch(const Epoch& epoch, std::int64_t index, Batch& batch) {
   } else {
     batch.images = Tensor::empty({n, options_.in_channels, options_.img_size, options_.img_size});
   }
+  batch.lanes = options_.lanes;
   batch.seed = options_.seed;
   batch.epoch = epoch.number;
   batch.step = epoch.number * batches_ + index;

@@ -41,13 +41,17 @@ void parallel_for(std::int64_t n, std::int64_t grain, Body&& body) {
   std::exception_ptr failure;
   // The team has one size, even for fewer chunks: libgomp ends the threads that a smaller team
   // leaves over, and starts new ones for the next larger one.
-#pragma omp parallel for num_threads(workers) schedule(static)
-  for (std::int64_t c = 0; c < chunks; ++c) {
-    try {
-      chunk(c);
-    } catch (...) {
+#pragma omp parallel num_threads(workers)
+  {
+    const ThreadLimit single(1);  // for loops inside the body
+#pragma omp for schedule(static)
+    for (std::int64_t c = 0; c < chunks; ++c) {
+      try {
+        chunk(c);
+      } catch (...) {
 #pragma omp critical(hg_parallel_for_failure)
-      if (!failure) failure = std::current_exception();
+        if (!failure) failure = std::current_exception();
+      }
     }
   }
   if (failure) std::rethrow_exception(failure);

@@ -39,12 +39,17 @@ void stop_at(const std::string& part, int signal, const Arguments& arguments) {
   stop_when([&](Child& child) { return child.await_line(part); }, signal, arguments);
 }
 
-void check_same_end(const std::string& run, const std::string& whole) {
-  CHECK(contents_of(run + "/model.safetensors") == contents_of(whole + "/model.safetensors"));
-  CHECK(contents_of(run + "/config.toml") == contents_of(whole + "/config.toml"));
+void check_same_result(const std::string& run, const std::string& whole) {
+  for (const std::string file : {"/model.safetensors", "/state.safetensors"})
+    CHECK(contents_of(run + file) == contents_of(whole + file));
   CHECK(timeless_metrics(run) == timeless_metrics(whole));
   CHECK(without_times(run) == without_times(whole));
   CHECK(files_in(run) == files_in(whole));
+}
+
+void check_same_end(const std::string& run, const std::string& whole) {
+  check_same_result(run, whole);
+  CHECK(contents_of(run + "/config.toml") == contents_of(whole + "/config.toml"));
 }
 
 void check_survives_stops(const TrainInto& train, int stops) {
