@@ -32,6 +32,19 @@ const Tensor& Gradients::operator[](const Tensor& leaf) const {
   return found->second;
 }
 
+void Gradients::add(std::uint64_t leaf, const Tensor& grad) {
+  const auto [slot, fresh] = grads_.try_emplace(leaf, grad);
+  if (fresh) return;
+  const PhaseScope phase(Phase::backward);
+  const Scope scope("gradients");
+  slot->second = hg::add(slot->second, grad);
+}
+
+void Gradients::add(Gradients&& other) {
+  for (auto& [leaf, grad] : other.grads_) add(leaf, std::exchange(grad, Tensor()));
+  other.grads_.clear();
+}
+
 Tape::Tape() {
   require(current_recorder() == nullptr, "tape", "this thread already records on another tape");
   exchange_recorder(this);
@@ -114,7 +127,7 @@ void Tape::backward_into(Gradients& sums, In outputs, In seeds) {
   require(outputs.size() == seeds.size(), "backward", "{} outputs but {} seeds", outputs.size(),
           seeds.size());
   const PhaseScope phase(Phase::backward);
-  Arrived arrived{{}, sums.grads_};
+  Arrived arrived;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     require(tracked_.count(outputs[i].id()) != 0, "backward",
             "output {} {} does not depend on a watched tensor", i, outputs[i]);
@@ -124,16 +137,38 @@ void Tape::backward_into(Gradients& sums, In outputs, In seeds) {
   }
   state_ = State::consumed;
   stop_recording();
+  const IdMap<std::size_t> first = first_nodes();
+  const auto hand_over = [&](const Tensor& t) {
+    const auto found = arrived.find(t.id());
+    if (found == arrived.end()) return;
+    sums.add(t.id(), found->second);
+    arrived.erase(found);
+  };
   while (!nodes_.empty()) {
     const Node node = std::move(nodes_.back());
     nodes_.pop_back();
     step_back(node, arrived);
+    for (const Tensors* side : {&node.in, &node.out})
+      for (const Tensor& t : *side)
+        if (const auto at = first.find(t.id()); at != first.end() && at->second == nodes_.size())
+          hand_over(t);
   }
+  for (const Tensor& t : outputs)  // watched, and not used by any node
+    hand_over(t);
 }
 
-void Tape::arrive(Arrived& arrived, std::uint64_t id, const Tensor& grad) const {
-  IdMap<Tensor>& place = watched_.count(id) ? arrived.watched : arrived.pending;
-  const auto [slot, fresh] = place.try_emplace(id, grad);
+// Where each watched tensor is made, or else used first: behind that node its gradient is whole.
+IdMap<std::size_t> Tape::first_nodes() const {
+  IdMap<std::size_t> first;
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    for (const Tensors* side : {&nodes_[i].in, &nodes_[i].out})
+      for (const Tensor& t : *side)
+        if (watched_.count(t.id())) first.try_emplace(t.id(), i);
+  return first;
+}
+
+void Tape::arrive(Arrived& arrived, std::uint64_t id, const Tensor& grad) {
+  const auto [slot, fresh] = arrived.try_emplace(id, grad);
   if (!fresh) slot->second = add(slot->second, grad);
 }
 
@@ -160,19 +195,17 @@ void Tape::step_back(const Node& node, Arrived& arrived) const {
 }
 
 // The gradients that arrived at the node's outputs; empty if none did. Nothing else can arrive
-// there, so they leave `pending`.
+// there, so they leave, unless they are to be handed over.
 Tensors Tape::take_output_grads(const Node& node, Arrived& arrived) const {
   Tensors grads(node.out.size());
   bool any = false;
   for (std::size_t i = 0; i < node.out.size(); ++i) {
     const std::uint64_t id = node.out[i].id();
-    const bool watched = watched_.count(id) != 0;
-    IdMap<Tensor>& place = watched ? arrived.watched : arrived.pending;
-    const auto found = place.find(id);
-    if (found == place.end()) continue;
+    const auto found = arrived.find(id);
+    if (found == arrived.end()) continue;
     any = true;
     grads[i] = found->second;
-    if (!watched) place.erase(found);
+    if (!watched_.count(id)) arrived.erase(found);
   }
   if (!any) grads.clear();
   return grads;

@@ -26,13 +26,15 @@ using IdSet = std::unordered_set<std::uint64_t, std::hash<std::uint64_t>, std::e
 // (a + b hands the same gradient to both): read them, don't write into them.
 class Gradients {
  public:
-  bool empty() const { return grads_.empty(); }
   bool has(const Tensor& leaf) const { return grads_.count(leaf.id()) != 0; }
   // Throws for a tensor that was not watched or that the loss does not depend on.
   const Tensor& operator[](const Tensor& leaf) const;
+  // Frees the other's one by one, so that no third set comes to be.
+  void add(Gradients&& other);
 
  private:
   friend class Tape;
+  void add(std::uint64_t leaf, const Tensor& grad);
   IdMap<Tensor> grads_;
 };
 
@@ -44,7 +46,8 @@ class Tape final : private Recorder, NoCopy {
   void watch(const Tensor& leaf);
   Gradients backward(const Tensor& loss);  // of one element; the seed is 1
   Gradients backward(In outputs, In seeds);
-  // The same, adding to the sums of earlier tapes as it goes: no second set of gradients exists.
+  // The same, adding to the sums of earlier tapes as it goes: no second set of gradients exists. A
+  // gradient is added once it is whole, so the bits are those of adding sets.
   void backward_into(Gradients& sums, const Tensor& loss);
   void backward_into(Gradients& sums, In outputs, In seeds);
   void release();  // frees what was recorded without walking it
@@ -57,10 +60,7 @@ class Tape final : private Recorder, NoCopy {
     CachedVector<std::uint32_t> versions;
     const ScopePath* scope;
   };
-  struct Arrived {  // gradients on their way back, and those of watched tensors
-    IdMap<Tensor> pending;
-    IdMap<Tensor>& watched;
-  };
+  using Arrived = IdMap<Tensor>;  // gradients on their way back
   enum class State { recording, consumed, released };
 
   bool tracks(In in) const override;
@@ -69,9 +69,10 @@ class Tape final : private Recorder, NoCopy {
 
   void require_recording(std::string_view what) const;
   void stop_recording();
+  IdMap<std::size_t> first_nodes() const;
   void step_back(const Node& node, Arrived& arrived) const;
   Tensors take_output_grads(const Node& node, Arrived& arrived) const;
-  void arrive(Arrived& arrived, std::uint64_t id, const Tensor& grad) const;
+  static void arrive(Arrived& arrived, std::uint64_t id, const Tensor& grad);
 
   CachedVector<Node> nodes_;
   IdSet watched_, tracked_;

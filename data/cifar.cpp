@@ -29,7 +29,7 @@ std::vector<Path> batch_files(const Path& folder) {
 }
 
 // One name a line for each class, if the file is there; `fallback` if not.
-std::vector<std::string> class_names(const Path& path, std::vector<std::string> fallback) {
+std::vector<std::string> names_of_classes(const Path& path, std::vector<std::string> fallback) {
   if (!is_file(path)) return fallback;
   std::vector<std::string> names = read_lines(path, kMaxNameBytes);
   require(names.size() == fallback.size(), path.string(), "{} class names, expected {}",
@@ -77,7 +77,7 @@ std::unique_ptr<Dataset> open_cifar10(const Path& folder, Split split) {
   DatasetInfo info;
   info.name = "cifar10";
   info.source = folder.string();
-  info.class_names = class_names(
+  info.class_names = names_of_classes(
       folder / "batches.meta.txt",
       {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"});
   info.normalization = {{0.4914f, 0.4822f, 0.4465f}, {0.2470f, 0.2435f, 0.2616f}};
@@ -93,7 +93,7 @@ std::unique_ptr<Dataset> open_cifar100(const Path& folder, Split split) {
   DatasetInfo info;
   info.name = "cifar100";
   info.source = folder.string();
-  info.class_names = class_names(folder / "fine_label_names.txt", numbers);
+  info.class_names = names_of_classes(folder / "fine_label_names.txt", numbers);
   info.normalization = {{0.5071f, 0.4865f, 0.4409f}, {0.2673f, 0.2564f, 0.2762f}};
   const Path file = folder / (split == Split::train ? "train.bin" : "test.bin");
   return open_records(std::move(info), {file}, 2);

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tensor/base/error.h"
+#include "tensor/base/text.h"
 
 namespace hg {
 namespace {
@@ -72,6 +73,10 @@ class Cached final : public Dataset {
 };
 
 }  // namespace
+
+Dataset::Dataset(DatasetInfo info) : info_(std::move(info)) {
+  for (std::string& name : info_.class_names) name = printable_utf8(name);
+}
 
 std::unique_ptr<Dataset> limited(std::unique_ptr<Dataset> base, std::int64_t count) {
   require(count >= 0, base->info().name, "limit of {} images, expected 0 or more", count);

@@ -53,12 +53,14 @@ struct DatasetInfo {
   std::string source;  // the folder it was read from, or how it was made
   std::vector<std::string> class_names;
   Normalization normalization;
+  std::string held_out =
+      "";               // which images of it are for testing, where it has no split of its own
   bool mirrors = true;  // a mirrored image keeps its class (not so for digits)
 };
 
 class Dataset {
  public:
-  explicit Dataset(DatasetInfo info) : info_(std::move(info)) {}
+  explicit Dataset(DatasetInfo info);  // names of classes become printable
   virtual ~Dataset() = default;
   Dataset(const Dataset&) = delete;
   Dataset& operator=(const Dataset&) = delete;

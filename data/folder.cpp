@@ -49,6 +49,7 @@ std::unique_ptr<Dataset> open_folder(const Path& root, Split split, int img_size
   DatasetInfo info;
   info.name = "folder";
   info.source = source.string();
+  if (!presplit) info.held_out = fmt::format("every {}th image of a class", kTestEvery);
   info.class_names = list_folders(train);
   info.normalization = {{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}};  // ImageNet's
   require(info.class_names.size() >= 2, train.string(), "{} class folders, expected 2 or more",

@@ -112,10 +112,10 @@ void check_bmp(std::span<const std::uint8_t> file, std::string_view name) {
   require(file.size() >= needed, name, "damaged image: {} bytes, expected {}", file.size(), needed);
 }
 
-// Why the last call failed; stb_image does not always say.
-const char* failure_reason() {
+// Why the last call failed; stb_image does not always say, and may quote the file.
+std::string failure_reason() {
   const char* reason = stbi_failure_reason();
-  return reason ? reason : "unreadable";
+  return reason ? printable(reason) : "unreadable";
 }
 
 struct Free {

@@ -125,22 +125,19 @@ void Loader::work() {
     const Epoch epoch = epoch_;
     const std::int64_t index = to_make_;
     lock.unlock();
-    Made next;
-    bool made = false;
-    std::exception_ptr failure;
     try {
-      made = make_batch(epoch, index, next.batch);
+      Made next;
+      const bool made = make_batch(epoch, index, next.batch);
       if (made) next.sent = send(next.batch);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    lock.lock();
-    if (epoch.generation != generation_) continue;  // nobody waits for this one any more
-    if (made) {
+      lock.lock();
+      if (epoch.generation != generation_) continue;  // nobody waits for this one any more
       ready_.push_back(std::move(next));
       ++to_make_;
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      if (epoch.generation != generation_) continue;
+      failure_ = std::current_exception();
     }
-    failure_ = failure;
     wake_reader_.notify_one();
   }
 }
@@ -177,6 +174,7 @@ bool Loader::make_batch(const Epoch& epoch, std::int64_t index, Batch& batch) {
   } else {
     batch.images = Tensor::empty({n, options_.in_channels, options_.img_size, options_.img_size});
   }
+  batch.lanes = options_.lanes;
   batch.seed = options_.seed;
   batch.epoch = epoch.number;
   batch.step = epoch.number * batches_ + index;

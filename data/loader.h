@@ -30,6 +30,7 @@ struct LoaderOptions {
   std::optional<ClassBalance> balance;
   std::int64_t views = 1;  // of each item, one after the other, each with draws of its own
   std::uint64_t seed = 1;
+  std::int64_t lanes = 0;                      // of a batch
   std::optional<Normalization> normalization;  // the data set's own unless given
   std::optional<PatchSelection> select;        // none: every batch has all patches
   Device device = Device::cpu;                 // where batches are wanted
@@ -46,6 +47,9 @@ struct Batch {
   Tensor has_box;                      // [B] i64, 1: there is a box and enough of it is in view
   CachedVector<std::int64_t> indices;  // [B] in the data set, once for each view
   PatchSelector::Tally selection;      // what choosing its patches took
+  // Parts of consecutive images whose gradients are summed apart, and then by a tree: who works on
+  // which of them does not show in the result. 0: as many as sizes suggest.
+  std::int64_t lanes = 0;
   // What is random in a step on the batch follows from these and the images' indices.
   std::uint64_t seed = 0;
   std::int64_t epoch = 0, step = 0;  // step: batches since the first epoch

@@ -14,6 +14,7 @@ struct Source {
   DatasetFacts facts;
   const char* own_folder;      // what its archive unpacks to; empty: the same as its name
   bool (*holds)(const Path&);  // null: it needs no files
+  const char* looked_for;      // what tells that a folder holds it
   std::unique_ptr<Dataset> (*open)(const Path&, Split, const DataOptions&);
   const char* how_to_get;
 };
@@ -37,21 +38,26 @@ std::unique_ptr<Dataset> drawn(const Path&, Split split, const DataOptions& opti
 }
 
 const Source kSources[] = {
-    {"fashion-mnist", 1, 28, 10, false, "", holds_idx, plainly<open_fashion_mnist>,
+    {"fashion-mnist", 1, 28, 10, false, "", holds_idx, "train-* and t10k-*-ubyte, plain or .gz",
+     plainly<open_fashion_mnist>,
      "install Debian's package dataset-fashion-mnist; or get the four .gz files of "
      "https://github.com/zalandoresearch/fashion-mnist"},
-    {"mnist", 1, 28, 10, false, "", holds_idx, plainly<open_mnist>,
-     "get the four files train-* and t10k-*-ubyte.gz of MNIST"},
-    {"cifar10", 3, 32, 10, false, "cifar-10-batches-bin", holds_cifar10, plainly<open_cifar10>,
+    {"mnist", 1, 28, 10, false, "", holds_idx, "train-* and t10k-*-ubyte, plain or .gz",
+     plainly<open_mnist>, "get the four files train-* and t10k-*-ubyte.gz of MNIST"},
+    {"cifar10", 3, 32, 10, false, "cifar-10-batches-bin", holds_cifar10,
+     "data_batch_*.bin and test_batch.bin", plainly<open_cifar10>,
      "unpack cifar-10-binary.tar.gz of https://www.cs.toronto.edu/~kriz/cifar.html"},
-    {"cifar100", 3, 32, 100, false, "cifar-100-binary", holds_cifar100, plainly<open_cifar100>,
+    {"cifar100", 3, 32, 100, false, "cifar-100-binary", holds_cifar100, "train.bin and test.bin",
+     plainly<open_cifar100>,
      "unpack cifar-100-binary.tar.gz of https://www.cs.toronto.edu/~kriz/cifar.html"},
-    {"tiny-imagenet", 3, 64, 200, true, "tiny-imagenet-200", holds_tiny_imagenet,
+    {"tiny-imagenet", 3, 64, 200, true, "tiny-imagenet-200", holds_tiny_imagenet, "wnids.txt",
      plainly<open_tiny_imagenet>, "unpack http://cs231n.stanford.edu/tiny-imagenet-200.zip"},
-    {"folder", 3, 0, 0, false, "", holds_folder, with_size, "put images into one folder a class"},
-    {"shapes", 3, 32, 10, true, "", nullptr, drawn, ""},
+    {"folder", 3, 0, 0, false, "", holds_folder, "a folder for each class", with_size,
+     "put images into one folder a class"},
+    {"shapes", 3, 32, 10, true, "", nullptr, "", drawn, ""},
 };
 
+// A root that is given is binding: what is not there is not looked for elsewhere.
 std::vector<Path> places(const Source& source, const std::string& root) {
   std::vector<Path> found;
   const auto add_below = [&](const Path& parent) {
@@ -61,6 +67,7 @@ std::vector<Path> places(const Source& source, const std::string& root) {
   if (!root.empty()) {
     found.emplace_back(root);
     if (source.holds != holds_folder) add_below(root);
+    return found;
   }
   if (const char* data = std::getenv("HG_DATA"); data && *data) add_below(data);
   for (const char* prefix : {"/usr/local", "/usr"})
@@ -80,16 +87,18 @@ const Source& find_source(const std::string& name) {
 std::unique_ptr<Dataset> find_and_open(const DataOptions& options, Split split) {
   const Source& source = find_source(options.name);
   if (!source.holds) return source.open({}, split, options);
-  std::string searched;
+  std::vector<std::string> searched;
   for (const Path& place : places(source, options.root)) {
     if (source.holds(place)) return source.open(place, split, options);
-    searched += (searched.empty() ? "" : ", ") + place.string();
+    searched.push_back(place.string());
   }
+  require(options.root.empty(), "data.root", "no {} ({}) in {}; {}, or leave data.root empty",
+          options.name, source.looked_for, fmt::join(searched, ", "), source.how_to_get);
   const bool env = std::getenv("HG_DATA") != nullptr;
   fail(
       options.name,
       "data set not found in {}{}; {}, and set data.root to its folder or HG_DATA to the one above",
-      searched, env ? "" : " (HG_DATA is not set)", source.how_to_get);
+      fmt::join(searched, ", "), env ? "" : " (HG_DATA is not set)", source.how_to_get);
 }
 
 }  // namespace

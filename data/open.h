@@ -7,7 +7,10 @@ namespace hg {
 
 struct DataOptions {
   std::string name;
-  std::string root;  // searched first: itself, <root>/<name> and the set's own folder name in it
+  // Where alone it is searched: itself, <root>/<name> and the set's own folder name in it; empty:
+  // $HG_DATA/<name>, $HG_DATA/<the set's own folder name>, then share/datasets/<name> of the
+  // system, where Debian's packages put theirs.
+  std::string root;
   std::int64_t train_limit = 0, test_limit = 0;  // 0: all; else the first so many items
   // So many training images, spread over the set, take the place of the test images, for choosing
   // settings. 0: none. They are held out before any limit (of `shapes`, from the train_limit images
@@ -21,8 +24,7 @@ struct DataOptions {
   std::int64_t limit(Split split) const { return split == Split::train ? train_limit : test_limit; }
 };
 
-// Searched after the root: $HG_DATA/<name>, $HG_DATA/<the set's own folder name>, and
-// share/datasets/<name> of the system, where Debian's packages put theirs.
+// Throws Error, naming every place it looked at, if the set is not found.
 std::unique_ptr<Dataset> open_dataset(const DataOptions& options, Split split);
 
 // What is known of a data set by its name alone; 0: it is not.

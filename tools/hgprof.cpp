@@ -34,11 +34,13 @@ void add_attention(CLI::App& app, prof::AttentionBenchOptions& o) {
   app.add_option("--variants", o.variants, kVariantsHelp);
   app.add_option("--dim", o.dim, "width of the head")->check(CLI::Range(1, 4096));
   app.add_option("--pruned", o.pruned, "share of pairs that fiak_pruned lacks (0.7)")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number_between(0, 1));
   app.add_option("--rounds", o.rounds, "measurements, of which the fastest counts")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--seconds", o.seconds, "leave out calls that would take longer (10)");
-  app.add_option("--memory", o.gigabytes, "leave out layers that would need more GB (4)");
+  app.add_option("--seconds", o.seconds, "leave out calls that would take longer (10)")
+      ->check(number_between(0, 1e6));
+  app.add_option("--memory", o.gigabytes, "leave out layers that would need more GB (4)")
+      ->check(number_between(0, 1e6));
   app.add_option("--threads", o.threads, "threads inside an op (1); 0: every core");
   app.add_option("--seed", o.seed, "seed of every random draw")->check(CLI::NonNegativeNumber);
   add_json(app, o.json);
@@ -46,7 +48,7 @@ void add_attention(CLI::App& app, prof::AttentionBenchOptions& o) {
 void add_calibrate(CLI::App& app, prof::CalibrateOptions& o) {
   app.add_option("--out", o.out, "file to write")->required();
   app.add_option("--name", o.name, "name of the profile (default: the CPU's)");
-  app.add_option("--seconds", o.seconds, "length of one trial")->check(CLI::Range(0.01, 60.0));
+  app.add_option("--seconds", o.seconds, "length of one trial")->check(number_between(0.01, 60));
   app.add_option("--threads", o.threads, "threads; 0: every core");
 }
 void add_diff(CLI::App& app, prof::DiffOptions& o) {
@@ -54,7 +56,8 @@ void add_diff(CLI::App& app, prof::DiffOptions& o) {
   app.add_option("B", o.b, "profile to compare with it")->required();
   app.add_option("--fail-above", o.fail_above,
                  "exit 1 if the joules of a step, or of an op that matters, grew by more than "
-                 "this percentage");
+                 "this percentage and more than noise")
+      ->check(number_between(0, 1e6));
   add_json(app, o.json);
 }
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Sets up, builds and tests.
 #   tools/test.sh                 the optimised build and all tests
-#   tools/test.sh all             what CI runs: the format of the sources, that build (where nvcc is
-#                                 installed with the CUDA kernels, for one architecture: they must not
-#                                 spill registers), and both sanitizer builds
+#   tools/test.sh all             what CI runs: the format of the sources, that build with fuzzing
+#                                 (where nvcc is installed also with the CUDA kernels, for one
+#                                 architecture: they must not spill registers), both sanitizer builds
 #   tools/test.sh cpu|asan|tsan   these presets alone
 # Logs and build/cpu/resources.txt, which tells what CUDA kernels use, stay in build/.
 set -euo pipefail
@@ -19,7 +19,7 @@ done
 
 cuda=()
 if [[ ${*:-} == all ]]; then
-  tools/setup.sh clang-format
+  tools/setup.sh clang-format clang libclang-rt-dev  # for fuzzing
   tools/format.sh --check
   if command -v nvcc >/dev/null; then
     cuda=(-DHG_CUDA=APART -DCMAKE_CUDA_ARCHITECTURES=75)

@@ -16,10 +16,12 @@ void add_config(CLI::App& app, ModelOptions& o) {
 }
 
 void add_train(CLI::App& app, TrainOptions& o) {
-  add_config(app, o);
+  app.add_option("CONFIG", o.config, config_help() + "; with --resume, the run's own by default");
+  add_model_options(app, o);
   add_json(app, o);
   app.add_option("--out", o.out, "run folder (default: runs/NAME)");
-  app.add_flag("--resume", o.resume, "go on where the run in --out was");
+  app.add_flag("--resume", o.resume,
+               "go on where the run in --out was; it begins if there is none yet");
   app.add_flag("--quiet", o.quiet, "show nothing while training");
   app.add_flag("--trace", o.trace, "write trace.json, for Perfetto or chrome://tracing");
 }
@@ -72,7 +74,11 @@ void add_experiment(CLI::App& app, ExperimentOptions& o) {
   app.add_option("--repeats", o.repeats, "runs an arm, each with its own seed")
       ->check(CLI::Range(1, 1000));
   app.add_option("--target", o.target,
-                 "micro F1 whose energy is compared (default: 0.99 of the baseline's mean)");
+                 "micro F1 whose energy is compared (default: 0.99 of the baseline's mean)")
+      ->check(number_between(0, 1));
+  app.add_option("--margin", o.margin_points,
+                 "points of micro F1 within which arms have the same (default: 0.5)")
+      ->check(number_between(0, 100));
   app.add_option("--out", o.out,
                  "folder, gone on with if it holds this experiment (default: "
                  "experiments/NAME-SCALE)");
@@ -92,7 +98,7 @@ void add_keys(CLI::App& app, ConfigOptions& o) {
 }
 void add_meters(CLI::App& app, MetersOptions& o) {
   app.add_option("--watch", o.watch, "also read the meter for so many seconds")
-      ->check(CLI::Range(0.001, 1e6));
+      ->check(number_between(0.001, 1e6));
   add_json(app, o.json);
 }
 

@@ -83,7 +83,6 @@ void Attribution::start(const MeterSample& first) {
 void Attribution::make_room(RowId row) {
   if (row < work_.size()) return;
   const std::size_t n = row + 1;
-  work_.resize(n);
   for (Book& book : books_) book.accounts.resize(n);
   for (Interval& i : open_) i.usage.resize(n);
   for (Interval& i : spare_) i.usage.resize(n);
@@ -91,6 +90,7 @@ void Attribution::make_room(RowId row) {
   weights_.resize(n);
   targets_.resize(n);
   parts_.resize(n);
+  work_.resize(n);  // last: it says that there is room, which memory may not be enough for
 }
 
 void Attribution::add(const Activity& a) {

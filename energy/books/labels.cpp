@@ -32,9 +32,11 @@ RowTable::RowTable() {
 
 RowId RowTable::find_or_add(const RowLabel& label) {
   const std::lock_guard lock(mutex_);
-  const auto [found, fresh] = ids_.try_emplace(label, static_cast<RowId>(labels_.size()));
-  if (fresh) labels_.push_back(label);
-  return found->second;
+  if (const auto found = ids_.find(label); found != ids_.end()) return found->second;
+  const auto id = static_cast<RowId>(labels_.size());
+  labels_.push_back(label);  // first: no id may be left without a label, should memory run out
+  ids_.emplace(label, id);
+  return id;
 }
 
 RowLabel RowTable::label(RowId row) const {

@@ -60,6 +60,38 @@ Kind kind_of(const std::string& text, const std::string& source) {
   return *kind;
 }
 
+// What a run of this program cannot have booked: negative figures, and sums that leave their range.
+// 10^12 J are a large power station for a quarter of an hour.
+constexpr std::int64_t kMostBookedUj = 1'000'000'000'000'000'000;
+
+template <class Integer>
+void add_checked(Integer& sum, Integer more, Integer most, const RowLabel& label, const char* what,
+                 const std::string& source) {
+  const bool fits = more >= 0 && more <= most && sum <= most - more;
+  usage_require(fits, source, "{} of {} {} {} is {}, expected 0 or more, at most {} in all rows",
+                what, label.phase, label.layer, label.op, more, most);
+  sum += more;
+}
+
+void check_plausible(const std::vector<LedgerRow>& rows, const std::string& source) {
+  LedgerRow sum;
+  for (const LedgerRow& r : rows) {
+    const auto add = [&](auto LedgerRow::*figure, auto most, const char* what) {
+      add_checked(sum.*figure, r.*figure, most, r.label, what, source);
+    };
+    add(&LedgerRow::energy_uj, kMostBookedUj, "energy_uj");
+    add(&LedgerRow::static_uj, kMostBookedUj, "static_uj");
+    add(&LedgerRow::low_uj, kMostBookedUj, "low_uj");
+    add(&LedgerRow::high_uj, kMostBookedUj, "high_uj");
+    add(&LedgerRow::calls, UINT64_MAX, "calls");
+    add(&LedgerRow::flops, UINT64_MAX, "flops");
+    add(&LedgerRow::bytes, UINT64_MAX, "bytes");
+    usage_require(r.seconds >= 0 && std::isfinite(r.seconds), source,
+                  "seconds of {} {} {} is {}, expected 0 or more", r.label.phase, r.label.layer,
+                  r.label.op, r.seconds);
+  }
+}
+
 }  // namespace
 
 Interval LedgerRow::joules() const { return in_joules(energy_uj, low_uj, high_uj); }
@@ -170,6 +202,7 @@ std::vector<LedgerRow> parse_ledger_csv(std::string_view text, const std::string
     rows.back().kind = kind_of(line.kind, source);
   }
   usage_require(!rows.empty(), source, "holds no rows of a ledger");
+  check_plausible(rows, source);
   return rows;
 }
 

@@ -63,9 +63,13 @@ Ledger make_ledger(const Attribution& attribution, const RowTable& rows,
 // Throws unless the rows sum to the total, in each domain and over all.
 void check(const Ledger& ledger);
 
+// More than any run uses, and parts of runs can be added up without overflow.
+inline constexpr std::int64_t kMostMicroJoules = INT64_MAX / 4;
+
 // ledger.csv. Users' scripts rely on its columns.
 std::string ledger_csv(const std::vector<LedgerRow>& rows);
-// Throws UsageError, naming source and line, if the text is not such a file.
+// Throws UsageError, naming the source, if the text is not such a file, or holds what no run can
+// have booked.
 std::vector<LedgerRow> parse_ledger_csv(std::string_view text, const std::string& source);
 
 // Adds the rows of another ledger (an earlier part of the run) label by label.

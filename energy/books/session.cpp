@@ -66,7 +66,8 @@ Session::Session(Meter& meter, SessionOptions options)
           attribution_.workers()),
       ns_per_call_(measure_ns_per_call(options_.calibration.times)) {
   recent_.resize(kRecent);
-  const MeterSample first = read();
+  MeterSample first = read();
+  note(first);
   first_ = last_ = first.reading;
   attribution_.start(first);
   if (options_.sink) options_.sink->reading(first.reading);
@@ -91,7 +92,9 @@ void Session::sample_until_stopped() {
     wake_.wait(lock, [this] { return stopping_ || !paused_; });
     if (stopping_) return;
     try {
+      lock.unlock();
       tick();
+      lock.lock();
       sampler_ns_ = thread_cpu_ns();
       if (!options_.save || Clock::now() - saved < save_period) continue;
       saved = Clock::now();
@@ -113,32 +116,50 @@ std::int64_t Session::own_ns() const {
          static_cast<std::int64_t>(ns_per_call_ * static_cast<double>(profiler_.calls()));
 }
 
+// Without the lock: ops and those who ask for totals do not wait for the meter.
 MeterSample Session::read() {
   MeterSample sample;
   sample.reading = meter_.read();
   sample.cpu_ns = process_cpu_ns();
+  return sample;
+}
+
+// Needs the lock.
+void Session::note(MeterSample& sample) {
   sample.own_ns = own_ns();
   recent_[next_recent_++ % kRecent] = {sample.reading.time_ns, energy_of(sample.reading)};
-  return sample;
 }
 
 // If the counter has not moved, the interval goes on until it does.
 void Session::tick() {
-  const MeterSample sample = read();
+  const std::lock_guard reading(reading_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_ || paused_) return;
+  }
+  MeterSample sample = read();
+  const std::lock_guard lock(mutex_);
+  note(sample);
   if (moved(sample.reading, last_)) mark(sample);
   attribution_.close(drain());
 }
 
 // No op runs, so all intervals can be closed, even if an op threw and so has no end.
-void Session::close_books() {
+std::unique_lock<std::mutex> Session::close_books() {
+  std::unique_lock lock(mutex_);
   rethrow_failure();
-  if (stopping_) return;
+  if (stopping_) return lock;
+  lock.unlock();
   const std::int64_t start = thread_cpu_ns();
-  mark(read());
+  MeterSample sample = read();
+  lock.lock();
+  note(sample);
+  mark(sample);
   drain();
   attribution_.close(INT64_MAX);
   attribution_.check();
   cut_ns_ += thread_cpu_ns() - start;
+  return lock;
 }
 
 void Session::mark(const MeterSample& sample) {
@@ -156,8 +177,8 @@ std::int64_t Session::drain() {
 
 EnergyTotal Session::cut() {
   profiler_.settle_device();
-  const std::lock_guard lock(mutex_);
-  close_books();
+  const std::lock_guard reading(reading_);
+  const std::unique_lock lock = close_books();
   return total_of_last();
 }
 
@@ -193,12 +214,21 @@ Provenance Session::provenance() const {
   return {meter_.kind(), std::string(meter_.name()), meter_.source(), options_.calibration.name};
 }
 
+// Whatever fails, the sampling thread ends first.
 Ledger Session::stop() {
-  profiler_.settle_device();
-  {
-    const std::lock_guard lock(mutex_);
+  try {
+    profiler_.settle_device();
+    const std::lock_guard reading(reading_);
+    std::unique_lock lock(mutex_);
     if (final_) return *final_;
-    if (!failure_) close_books();
+    if (!failure_) {
+      lock.unlock();
+      lock = close_books();
+    }
+    stopping_ = true;
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::current_exception();
     stopping_ = true;
   }
   wake_.notify_all();
@@ -214,16 +244,16 @@ Ledger Session::stop() {
 
 void Session::pause() {
   profiler_.settle_device();
-  const std::lock_guard lock(mutex_);
-  close_books();
+  const std::lock_guard reading(reading_);
+  const std::unique_lock lock = close_books();
   guard_.reset();
   paused_ = true;
 }
 
 void Session::resume() {
   {
-    const std::lock_guard lock(mutex_);
-    close_books();
+    const std::lock_guard reading(reading_);
+    const std::unique_lock lock = close_books();
     if (!guard_ && !stopping_) guard_ = std::make_unique<ObserverGuard>(profiler_);
     paused_ = false;
   }

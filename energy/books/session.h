@@ -68,18 +68,21 @@ class Session {
 
  private:
   void sample_until_stopped();
-  void tick();         // on the sampling thread
-  void close_books();  // while no op runs; needs the lock
+  void tick();  // on the sampling thread
+  // Reads the meter and closes the books, while no op runs and with reading_ held. Gives the lock.
+  std::unique_lock<std::mutex> close_books();
   void mark(const MeterSample& sample);
   std::int64_t drain();
   EnergyTotal total_of_last() const;
-  MeterSample read();
+  MeterSample read();  // with reading_ held
+  void note(MeterSample& sample);
   void rethrow_failure();
   Provenance provenance() const;
   std::int64_t own_ns() const;
 
   Meter& meter_;
   const SessionOptions options_;
+  std::mutex reading_;        // of the meter, and of the order of readings; taken before mutex_
   mutable std::mutex mutex_;  // of everything below except the profiler
   std::condition_variable wake_;
   RowTable rows_;

@@ -15,10 +15,12 @@ auto counting(Sum sum, Read read) {
 }  // namespace
 
 void ChannelMeter::add(Domain domain, CounterSpec spec, ReadCounter read) {
+  max_power_[static_cast<std::size_t>(domain)].value += spec.max_power.value;
   channels_.push_back({domain, counting(Counter(std::move(spec), log_), std::move(read))});
 }
 
 void ChannelMeter::add(Domain domain, PowerSpec spec, ReadPower read) {
+  max_power_[static_cast<std::size_t>(domain)].value += spec.max_power.value;
   channels_.push_back({domain, counting(PowerIntegral(std::move(spec), log_), std::move(read))});
 }
 

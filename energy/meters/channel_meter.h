@@ -25,6 +25,9 @@ class ChannelMeter final : public Meter {
 
   std::string_view name() const override { return name_; }
   Kind kind() const override { return Kind::measured; }
+  Watts max_power(Domain domain) const override {
+    return max_power_[static_cast<std::size_t>(domain)];
+  }
   std::string source() const override { return source_; }
   Reading read() override;
   std::uint64_t faults() const override { return log_.count(); }
@@ -39,6 +42,7 @@ class ChannelMeter final : public Meter {
   std::string name_, source_;
   FaultLog log_;
   std::vector<Channel> channels_;
+  std::array<Watts, kDomains> max_power_{};  // of its channels together
 };
 
 }  // namespace hg::energy

@@ -2,9 +2,11 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cstdlib>
+#include <stdlib.h>
 
+#include <algorithm>
+
+#include "energy/meters/deadline.h"
 #include "energy/meters/model_meter.h"
 #include "energy/meters/nvml.h"
 #include "energy/meters/rapl_powercap.h"
@@ -14,8 +16,9 @@
 namespace hg::energy {
 namespace {
 
+// None from the environment of a program that has more rights than its user.
 std::string variable(const char* name, const std::string& otherwise) {
-  const char* value = std::getenv(name);
+  const char* value = ::secure_getenv(name);
   return value != nullptr && *value != '\0' ? value : otherwise;
 }
 
@@ -82,6 +85,11 @@ class CombinedMeter final : public Meter {
       if (part.domains[static_cast<std::size_t>(domain)]) return part.meter->kind_of(domain);
     return Kind::unavailable;
   }
+  Watts max_power(Domain domain) const override {
+    for (const Part& part : parts_)
+      if (part.domains[static_cast<std::size_t>(domain)]) return part.meter->max_power(domain);
+    return {};
+  }
   std::string source() const override {
     std::string text;
     for (const Part& part : parts_) {
@@ -132,7 +140,11 @@ constexpr Source kSources[] = {
     {kRaplPowercap, true,
      [](const MeterSetup& s, const CpuInfo&) { return open_powercap(s.powercap_root); }},
     {kModel, true, [](const MeterSetup&, const CpuInfo& cpu) { return open_model(cpu); }},
-    {kNvml, false, [](const MeterSetup& s, const CpuInfo&) { return open_nvml(s.nvml_library); }},
+    {kNvml, false,
+     [](const MeterSetup& s, const CpuInfo&) {
+       return open_with_deadline(
+           kNvml, [library = s.nvml_library] { return open_nvml(library); }, s.deadlines);
+     }},
 };
 
 class Chooser {

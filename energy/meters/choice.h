@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "energy/meters/candidate.h"
+#include "energy/meters/deadline.h"
 #include "energy/meters/rapl_perf.h"
 
 namespace hg::energy {
@@ -16,7 +17,8 @@ struct MeterSetup {
   bool powercap_first = false;  // the user named its root, so it comes before perf
   std::string nvml_library = "libnvidia-ml.so.1";
   PerfSystem* perf = &kernel_perf();
-  Seconds probe{1};  // the longest work to see a meter move
+  Seconds probe{1};       // the longest work to see a meter move
+  Deadlines deadlines{};  // of meters whose driver may hang
 
   static MeterSetup from_environment();
 };

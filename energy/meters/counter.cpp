@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tensor/base/clock.h"
+
 namespace hg::energy {
 namespace {
 
@@ -41,10 +43,17 @@ double Counter::most_uj(std::int64_t ns) const {
   return std::min(spec_.max_power.value * static_cast<double>(ns) * 1e-3, kMostInStepUj);
 }
 
+// Only a value that was seen again and again stood still; between two reads it may have moved.
+bool Counter::stalled(const Point& point) const {
+  return spec_.longest_still.value > 0 &&
+         seconds_between(point.moved_ns, point.read_ns) > spec_.longest_still.value;
+}
+
 // A value that stays the same while it is read shows that nothing was drawn, unless the counter
-// moves in jumps.
+// moves in jumps, or does not count.
 double Counter::possible_uj(const Point& from, std::int64_t time_ns) const {
-  const std::int64_t jump_ns = std::min(time_ns - from.moved_ns, kSlowestNs);
+  const std::int64_t still_ns = time_ns - from.moved_ns;
+  const std::int64_t jump_ns = stalled(from) ? still_ns : std::min(still_ns, kSlowestNs);
   return most_uj(std::max(time_ns - from.read_ns, jump_ns)) + from.reserve_uj;
 }
 
@@ -64,8 +73,10 @@ Counted Counter::update(const RawRead& read) {
     accept(read);
 
   Counted now = total_;
-  if (last_ && read.time_ns > last_->read_ns)
-    add_up(now.high, static_cast<std::int64_t>(most_uj(read.time_ns - last_->read_ns)));
+  if (!last_) return now;
+  const std::int64_t known_ns = stalled(*last_) ? last_->moved_ns : last_->read_ns;
+  if (read.time_ns > known_ns)
+    add_up(now.high, static_cast<std::int64_t>(most_uj(read.time_ns - known_ns)));
   return now;
 }
 
@@ -100,14 +111,21 @@ void Counter::wait_for_suspect(const RawRead& read) {
 
 void Counter::go_on_from_suspect() {
   faults_.relabel(suspect_fault_, FaultKind::garbage, FaultKind::reset);
-  add_up(total_.high, static_cast<std::int64_t>(most_uj(suspect_->moved_ns - last_->read_ns)));
+  const std::int64_t known_ns = stalled(*last_) ? last_->moved_ns : last_->read_ns;
+  add_up(total_.high, static_cast<std::int64_t>(most_uj(suspect_->moved_ns - known_ns)));
   last_ = suspect_;
   suspect_.reset();
 }
 
 void Counter::take(const Step& step, const RawRead& read) {
+  const bool stood_still = stalled(*last_);
   add(step, *last_, read);
+  if (stood_still && read.value_uj != last_->value_uj) {  // it moves again; it may have missed some
+    const double most = most_uj(read.time_ns - last_->moved_ns);
+    add_up(total_.high, std::max<std::int64_t>(0, static_cast<std::int64_t>(most) - step.high));
+  }
   advance(*last_, read, step);
+  if (!stood_still && stalled(*last_)) faults_.add(FaultKind::stall, read.time_ns, zone_);
   suspect_.reset();
 }
 

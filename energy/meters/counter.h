@@ -23,7 +23,11 @@ struct CounterSpec {
   std::uint64_t largest_uj = 0;  // the value before it wraps to 0; 0: unknown, or 64 bits
   Watts max_power;               // what the zone can draw at most
   Seconds slack;                 // how late the counter may show what was drawn
+  Seconds longest_still{};       // not to move for longer is a fault; 0: it may
 };
+
+// Of counters that move many times a second as long as the machine is on.
+inline constexpr Seconds kLongestStill{1};
 
 // The energy of a full round, from one wrap to the next. The kernel turns 32-bit ticks of q
 // nanojoules into microjoules: largest = floor((2^32 - 1) * q / 1000), and a full round is 2^32 *
@@ -37,7 +41,8 @@ Round round_of(std::uint64_t largest_uj);
 // max_power * (time + slack); slack that is used up comes back with time. A value further away is
 // kept as a suspect, and the next reads decide, by the shorter way. If they continue from the last
 // good value, the suspect was garbage and nothing is lost. If they continue from the suspect, the
-// counter was reset, and what was drawn meanwhile is between nothing and the most possible.
+// counter was reset, and what was drawn meanwhile is between nothing and the most possible. The
+// same holds of the time that a counter stood still for too long.
 class Counter {
  public:
   Counter(CounterSpec spec, FaultLog& faults);
@@ -63,6 +68,7 @@ class Counter {
                              std::int64_t unseen_ns) const;
   void advance(Point& point, const RawRead& to, const Step& step) const;
   void add(const Step& step, const Point& from, const RawRead& to);
+  bool stalled(const Point& point) const;
   double most_uj(std::int64_t ns) const;
   double possible_uj(const Point& from, std::int64_t time_ns) const;
   double full_reserve_uj() const { return spec_.max_power.value * spec_.slack.value * 1e6; }

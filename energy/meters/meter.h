@@ -36,9 +36,10 @@ struct Reading {
 void add_to(Reading& reading, Domain domain, const Counted& more);
 
 // What went wrong with a read. `reset`: the counter was set to another value; `gap`: so long since
-// the last good read that the counter may have wrapped several times.
-enum class FaultKind : std::uint8_t { failed_read, garbage, reset, gap };
-inline constexpr std::size_t kFaultKinds = 4;
+// the last good read that the counter may have wrapped several times; `stall`: it stood still for
+// much longer than it ever should; `late`: the read took so long that nobody waited for it.
+enum class FaultKind : std::uint8_t { failed_read, garbage, reset, gap, stall, late };
+inline constexpr std::size_t kFaultKinds = 6;
 std::string_view to_string(FaultKind kind);
 
 struct Fault {
@@ -53,6 +54,8 @@ class Meter {
   virtual std::string_view name() const = 0;  // "rapl-powercap"
   virtual Kind kind() const = 0;              // of its least trustworthy domain
   virtual Kind kind_of(Domain) const { return kind(); }
+  // What the domain can draw at most; 0: unknown.
+  virtual Watts max_power(Domain) const { return {}; }
   virtual std::string source() const = 0;    // for reports: its zones, or the row of a table
   virtual Reading read() = 0;                // never decreases; a failed read repeats the last
   virtual std::uint64_t faults() const = 0;  // counted so far

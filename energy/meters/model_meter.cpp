@@ -8,6 +8,7 @@
 #include "energy/meters/faults.h"
 #include "energy/meters/sysfs.h"
 #include "tensor/base/clock.h"
+#include "tensor/cpu/parallel.h"
 
 namespace hg::energy {
 namespace {
@@ -36,6 +37,7 @@ class ProcessUsage {
     Usage now;
     now.time_ns = now_ns();
     now.cpu_s = process_cpu_s();
+    now.threads = cpu::threads();
     const auto memory = resident_gb(*statm_, page_gb_);
     now.complete = memory.has_value();
     memory_gb_ = memory.value_or(memory_gb_);
@@ -74,12 +76,11 @@ class ModelMeter final : public Meter {
   Reading read() override {
     const Usage now = usage_();
     if (!now.complete) log_.add(FaultKind::failed_read, now.time_ns, memory_zone_);
-    const double wall_s = std::max(0.0, seconds_between(last_.time_ns, now.time_ns));
-    // CPU time is booked in ticks and may run ahead of the clock in a short interval.
     const double busy_s = std::max(0.0, now.cpu_s - last_.cpu_s);
-    const double gb_s = (now.memory_gb + last_.memory_gb) / 2 * wall_s;
+    const double work_s = busy_s / std::max(1, now.threads);
+    const double gb_s = (now.memory_gb + last_.memory_gb) / 2 * work_s;
     const auto cpu_uj = [&](const LinearPower& p) {
-      return (p.idle.value * wall_s + p.busy_thread.value * busy_s) * 1e6;
+      return (p.idle.value * work_s + p.busy_thread.value * busy_s) * 1e6;
     };
     package_.low_uj += cpu_uj(power_.low);
     package_.uj += cpu_uj(power_.likely);

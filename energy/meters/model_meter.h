@@ -2,6 +2,8 @@
 // as wide as such a model may be wrong.
 //   package: cpu_power() of the CPU time that this process used
 //   dram:    watts per GB of the memory that this process has in use
+// Time is CPU time over worker threads: what a process waits for cores that others hold costs it
+// nothing, so the same work has the same energy on a busy machine as on an idle one.
 #pragma once
 
 #include <functional>
@@ -17,6 +19,7 @@ inline constexpr const char* kModel = "model";
 struct Usage {
   std::int64_t time_ns = 0;
   double cpu_s = 0, memory_gb = 0;
+  int threads = 1;       // that work at once when none has to wait
   bool complete = true;  // false: memory is that of the read before
 };
 

@@ -3,14 +3,18 @@
 #include <dlfcn.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "energy/meters/channel_meter.h"
 
 namespace hg::energy {
 namespace {
 
-// No board draws more: the largest sold are around 1,400 W. Counters move every 20 to 100 ms.
+// Of a board that does not tell its limit: the largest sold draw around 1,400 W. A limit holds in
+// the mean; for moments a board draws more.
 constexpr Watts kMaxPower{3000};
-constexpr Seconds kSlack{0.2};
+constexpr double kOvershoot = 1.2;
+constexpr Seconds kSlack{0.2};  // counters move every 20 to 100 ms
 // What the documentation says of the sensor of the older boards, which have no counter.
 constexpr double kSensorError = 0.05;
 
@@ -31,9 +35,12 @@ class Nvml {
       return error ? error : library;
     }
     const char* missing = nullptr;
-    const auto find = [&](auto& function, const char* name) {
+    const auto look_for = [&](auto& function, const char* name) {
       function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
-      if (function == nullptr && missing == nullptr) missing = name;
+      return function != nullptr;
+    };
+    const auto find = [&](auto& function, const char* name) {
+      if (!look_for(function, name) && missing == nullptr) missing = name;
     };
     find(init, "nvmlInit_v2");
     find(shutdown, "nvmlShutdown");
@@ -42,6 +49,8 @@ class Nvml {
     find(total_energy_mj, "nvmlDeviceGetTotalEnergyConsumption");
     find(power_mw, "nvmlDeviceGetPowerUsage");
     find(error_string, "nvmlErrorString");
+    look_for(enforced_limit_mw, "nvmlDeviceGetEnforcedPowerLimit");
+    look_for(set_limit_mw, "nvmlDeviceGetPowerManagementLimit");
     return missing ? fmt::format("{}: no function {}", library, missing) : "";
   }
 
@@ -63,6 +72,12 @@ class Nvml {
     ++session;
     return true;
   }
+  Watts max_power(Device device) const {
+    for (const auto limit_mw : {enforced_limit_mw, set_limit_mw})
+      if (unsigned mw = 0; limit_mw && limit_mw(device, &mw) == kSuccess && mw > 0)
+        return {std::min(mw * 1e-3 * kOvershoot, kMaxPower.value)};
+    return kMaxPower;
+  }
   std::string message(int code) const {
     const char* text = error_string(code);
     return text ? text : fmt::format("error {}", code);
@@ -75,6 +90,9 @@ class Nvml {
   int (*total_energy_mj)(Device, unsigned long long*) = nullptr;
   int (*power_mw)(Device, unsigned*) = nullptr;
   const char* (*error_string)(int) = nullptr;
+  // Older libraries may lack these.
+  int (*enforced_limit_mw)(Device, unsigned*) = nullptr;
+  int (*set_limit_mw)(Device, unsigned*) = nullptr;
   bool started = false;
   int session = 0;  // handles are valid in the session that gave them
   std::int64_t restarted_ns = 0;
@@ -140,7 +158,7 @@ bool add_device(ChannelMeter& meter, const std::shared_ptr<Nvml>& nvml, unsigned
   unsigned long long mj = 0;
   if (code == kSuccess) code = nvml->total_energy_mj(device, &mj);
   if (code == kSuccess) {
-    meter.add(Domain::gpu, CounterSpec{zone, 0, kMaxPower, kSlack},
+    meter.add(Domain::gpu, CounterSpec{zone, 0, nvml->max_power(device), kSlack, kLongestStill},
               [gpu = Gpu(nvml, index, device)](std::int64_t now_ns) mutable {
                 return read_energy(gpu, now_ns);
               });
@@ -151,7 +169,7 @@ bool add_device(ChannelMeter& meter, const std::shared_ptr<Nvml>& nvml, unsigned
   if (code == kNotSupported) code = nvml->power_mw(device, &mw);
   note = fmt::format("{}: {}", zone, code == kSuccess ? "power, integrated" : nvml->message(code));
   if (code != kSuccess) return false;
-  meter.add(Domain::gpu, PowerSpec{zone, kMaxPower, kSensorError},
+  meter.add(Domain::gpu, PowerSpec{zone, nvml->max_power(device), kSensorError},
             [gpu = Gpu(nvml, index, device)](std::int64_t now_ns) mutable {
               return read_power(gpu, now_ns);
             });

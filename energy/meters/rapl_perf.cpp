@@ -118,7 +118,7 @@ Opened not_opened(const Event& event, int cpu, int error) {
   const std::string reason = fmt::format("{} on cpu {}: {}", event.name, cpu, std::strerror(error));
   if (error != EACCES && error != EPERM) return refused(kRaplPerf, Verdict::rejected, reason);
   return refused(kRaplPerf, Verdict::rejected, reason + " (perf_event_paranoid, or a container)",
-                 "sudo sysctl kernel.perf_event_paranoid=0");
+                 fmt::format("sudo sysctl kernel.perf_event_paranoid=0  # for {}", kOpenToAll));
 }
 
 }  // namespace
@@ -164,7 +164,7 @@ Opened open_perf(const std::string& sys, const CpuInfo& cpu, PerfSystem& perf) {
       const auto counter = std::make_shared<const PerfCounter>(perf, fd, event.uj_per_count);
       meter->add(event.domain,
                  CounterSpec{fmt::format("{} cpu {}", event.name, c), 0,
-                             rapl_max_power(event.domain), kRaplSlack},
+                             rapl_max_power(event.domain), kRaplSlack, kLongestStill},
                  [counter](std::int64_t now_ns) { return counter->read(now_ns); });
     }
   return {{kRaplPerf, Verdict::used, source, ""}, std::move(meter)};

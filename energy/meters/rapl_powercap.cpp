@@ -82,10 +82,12 @@ Opened unreadable(const PowercapZone& zone, const std::string& fault, const std:
   if (zone.error != EACCES && zone.error != EPERM)
     return refused(kRaplPowercap, Verdict::rejected, reason, "");
   const bool flat = zone.folder.rfind('/') == root.size();
+  const std::string files = flat ? root + "/*/energy_uj" : "-R " + root;
   return refused(kRaplPowercap, Verdict::rejected,
                  reason + " (kernels since late 2020 let root alone read it)",
-                 flat ? fmt::format("sudo chmod a+r {}/*/energy_uj", root)
-                      : fmt::format("sudo chmod -R a+r {}", root));
+                 fmt::format("sudo chgrp $(id -gn) {0} && sudo chmod g+r {0}  # for your group; "
+                             "a+r instead: {1}",
+                             files, kOpenToAll));
 }
 
 std::string describe(const PowercapTree& tree) {
@@ -132,7 +134,8 @@ Opened open_powercap(std::string root) {
   for (const PowercapZone& zone : tree.counted)
     meter->add(
         zone.domain,
-        CounterSpec{zone.label, zone.largest_uj, rapl_max_power(zone.domain), kRaplSlack},
+        CounterSpec{zone.label, zone.largest_uj, rapl_max_power(zone.domain), kRaplSlack,
+                    kLongestStill},
         [file = std::make_shared<CounterFile>(zone)](std::int64_t now) { return file->read(now); });
   return {{kRaplPowercap, Verdict::used, source, ""}, std::move(meter)};
 }

@@ -40,7 +40,15 @@ std::string take_field(std::string_view& text, const std::string& source) {
   return field;
 }
 
-std::string field_text(const std::string& value) { return value; }
+// A spreadsheet takes a cell that begins with one of these for a formula; an apostrophe before it
+// keeps it a text.
+bool needs_apostrophe(std::string_view text) {
+  return !text.empty() && std::string_view("=+-@\t\r'").find(text[0]) != std::string_view::npos;
+}
+
+std::string field_text(const std::string& value) {
+  return needs_apostrophe(value) ? "'" + value : value;
+}
 std::string field_text(const std::optional<double>& value) {
   return value ? fmt::format("{}", *value) : "";
 }
@@ -52,7 +60,8 @@ bool may_be_missing(const CsvColumn& column) {
 
 // False: the field holds no such value.
 bool put_field(std::string& value, const std::string& field) {
-  value = field;
+  const bool marked = field.starts_with('\'') && needs_apostrophe(field.substr(1));
+  value = marked ? field.substr(1) : field;
   return true;
 }
 template <class Number>

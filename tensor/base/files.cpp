@@ -29,12 +29,19 @@ void sync_folder_of(const std::string& path) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".tmp") {
+AtomicFile::AtomicFile(std::string path)
+    : path_(std::move(path)), temporary_(fmt::format("{}.{}{}", path_, ::getpid(), kTemporary)) {
   struct stat info;
   if (::stat(path_.c_str(), &info) == 0)  // renaming onto /dev/null would replace it
     require(S_ISREG(info.st_mode), path_, "cannot write: not a regular file");
-  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+  // Without O_NONBLOCK, opening a pipe would wait for its reader.
+  fd_ = ::open(temporary_.c_str(),
+               O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
   if (fd_ < 0) fail(path_, "cannot write: {}", std::strerror(errno));
+  if (::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode)) return;
+  ::close(fd_);
+  fd_ = -1;
+  fail(temporary_, "cannot write: not a regular file");
 }
 
 AtomicFile::~AtomicFile() { discard(); }

@@ -13,8 +13,11 @@
 
 namespace hg {
 
-// A file that appears under its final name only when it is whole: it is written beside (NAME.tmp),
-// synced, then renamed. Whatever fails or is killed before leaves the old file.
+inline constexpr const char* kTemporary = ".tmp";
+
+// A file that appears under its final name only when it is whole: it is written beside, under a
+// name of this process's own that ends in kTemporary, synced, then renamed. Whatever fails or is
+// killed before leaves the old file.
 class AtomicFile : NoCopy {
  public:
   explicit AtomicFile(std::string path);

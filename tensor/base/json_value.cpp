@@ -1,8 +1,10 @@
 #include "tensor/base/json_value.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "tensor/base/files.h"
+#include "tensor/base/json_parse.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
 
@@ -11,13 +13,7 @@ namespace {
 
 using Node = nlohmann::ordered_json;
 
-std::shared_ptr<const void> parsed(std::string_view text, const std::string& source) {
-  try {
-    return std::make_shared<const Node>(Node::parse(text));
-  } catch (const Node::parse_error& e) {
-    usage_fail(source, "no JSON: the fault is at byte {}", e.byte);
-  }
-}
+constexpr int kDeepest = 32;
 
 const Node& node_of(const std::shared_ptr<const void>& node) {
   return *static_cast<const Node*>(node.get());
@@ -26,7 +22,8 @@ const Node& node_of(const std::shared_ptr<const void>& node) {
 }  // namespace
 
 JsonValue::JsonValue(std::string_view text, const std::string& source)
-    : JsonValue(parsed(text, source), source, "") {}
+    : JsonValue(std::make_shared<const Node>(parse_json<Node>(text, source, kDeepest)), source,
+                "") {}
 
 JsonValue::JsonValue(std::shared_ptr<const void> node, std::string source, std::string path)
     : node_(std::move(node)), source_(std::move(source)), path_(std::move(path)) {}
@@ -34,7 +31,7 @@ JsonValue::JsonValue(std::shared_ptr<const void> node, std::string source, std::
 JsonValue JsonValue::read(const std::string& path) { return {read_text(path), path}; }
 
 JsonValue JsonValue::at(const void* node, const std::string& key) const {
-  return {{node_, node}, source_, path_.empty() ? key : path_ + "." + key};
+  return {{node_, node}, source_, path_.empty() ? printable(key) : path_ + "." + printable(key)};
 }
 
 std::vector<std::string> JsonValue::keys() const {
@@ -82,7 +79,15 @@ double JsonValue::number(double low, double high) const {
 }
 
 std::int64_t JsonValue::integer() const {
-  if (!node_of(node_).is_number_integer()) refuse("a whole number");
+  const Node& node = node_of(node_);
+  if (!node.is_number_integer()) refuse("a whole number");
+  if (node.is_number_unsigned() && !std::in_range<std::int64_t>(node.get<std::uint64_t>()))
+    refuse("a whole number below 2^63");
+  return node;
+}
+
+std::uint64_t JsonValue::count() const {
+  if (!node_of(node_).is_number_unsigned()) refuse("a whole number of at least 0");
   return node_of(node_);
 }
 

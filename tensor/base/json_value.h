@@ -2,6 +2,7 @@
 // was expected there.
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -27,6 +28,7 @@ class JsonValue {
   double number(double low = std::numeric_limits<double>::lowest(),
                 double high = std::numeric_limits<double>::max()) const;
   std::int64_t integer() const;
+  std::uint64_t count() const;
   std::string text() const;
 
   std::string where() const;                                  // "FILE: domains.dram"

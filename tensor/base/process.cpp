@@ -2,6 +2,9 @@
 
 #include <sys/resource.h>
 
+#include <filesystem>
+#include <system_error>
+
 #include "tensor/base/files.h"
 #include "tensor/base/text.h"
 
@@ -30,6 +33,36 @@ MachineMemory machine_memory() {
   const std::string meminfo = read_small_file("/proc/meminfo").value_or("");
   const double total = meminfo_bytes(meminfo, "MemTotal:");
   return {total, total - meminfo_bytes(meminfo, "MemAvailable:")};
+}
+
+// A thread's schedstat holds "run_ns wait_ns slices".
+void CpuClaim::sample() {
+  std::map<std::string, Times> now;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(tasks_, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string text = read_small_file(it->path().string() + "/schedstat").value_or("");
+    const std::vector<std::string_view> fields = words(text);
+    if (fields.size() < 2) continue;
+    now[it->path().filename().string()] = {parse_number<std::uint64_t>(fields[0]).value_or(0),
+                                           parse_number<std::uint64_t>(fields[1]).value_or(0)};
+  }
+  const auto grown = [](std::uint64_t from, std::uint64_t to) {
+    return to > from ? static_cast<double>(to - from) * 1e-9 : 0;
+  };
+  for (const auto& [thread, times] : now) {
+    if (!begun_) break;
+    const Times before = threads_[thread];
+    run_s_ += grown(before.run_ns, times.run_ns);
+    wait_s_ += grown(before.wait_ns, times.wait_ns);
+  }
+  threads_ = std::move(now);
+  begun_ = true;
+}
+
+std::optional<double> cpu_share(double run_s, double wait_s) {
+  if (!(run_s > 0)) return std::nullopt;
+  return run_s / (run_s + wait_s);
 }
 
 }  // namespace hg

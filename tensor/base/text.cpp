@@ -20,6 +20,38 @@ std::string printable(std::string_view text, std::size_t longest) {
   return text.size() > longest ? line + "..." : line;
 }
 
+namespace {
+
+// Bytes of the character of UTF-8 that the text begins with; 0: it is none, or one that controls.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return first >= ' ' && first != 0x7f ? 1 : 0;
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  constexpr unsigned kLeast[] = {0, 0, 0xa0, 0x800, 0x10000};  // U+0080 to U+009F control
+  unsigned code = first & (0xffu >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    code = code << 6 | (byte(i) & 0x3f);
+  }
+  const bool surrogate = code >= 0xd800 && code < 0xe000;
+  return first < 0xc2 || code < kLeast[length] || code > 0x10ffff || surrogate ? 0 : length;
+}
+
+}  // namespace
+
+std::string printable_utf8(std::string_view text) {
+  std::string line;
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    line += length > 0 ? std::string(text.substr(0, length)) : printable(text.substr(0, 1));
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return line;
+}
+
 std::string excerpt(std::string_view text) { return '"' + printable(text, 60) + '"'; }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {

@@ -11,7 +11,10 @@ namespace hg {
 
 // Control characters and bytes outside ASCII escaped, long text cut short: always one line.
 std::string printable(std::string_view text, std::size_t longest = 100);
-// The same in quotes, at most 60 characters.
+// Text from a file for a terminal or JSON: control characters, and bytes that are no UTF-8,
+// escaped.
+std::string printable_utf8(std::string_view text);
+// printable() in quotes, at most 60 characters.
 std::string excerpt(std::string_view text);
 
 // Changes (insert, delete, replace, swap of neighbours) that turn a into b.

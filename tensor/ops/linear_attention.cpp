@@ -27,10 +27,8 @@ struct Sizes {
 void for_heads(const Sizes& s, auto body) {
   const std::int64_t all = s.batch * s.heads;
   if (all >= cpu::threads()) {
-    cpu::parallel_each(all, 1, [&](std::int64_t head) {
-      const cpu::ThreadLimit single(1);
-      body(head / s.heads, head % s.heads, head);
-    });
+    cpu::parallel_each(all, 1,
+                       [&](std::int64_t head) { body(head / s.heads, head % s.heads, head); });
   } else {
     for (std::int64_t head = 0; head < all; ++head) body(head / s.heads, head % s.heads, head);
   }

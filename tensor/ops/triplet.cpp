@@ -154,6 +154,10 @@ TensorSpecs TripletBackward::infer(In in) const {
 
 // what is done is done once a row
 CostParts TripletBackward::cost(In in, In out) const {
+  const auto rows = static_cast<std::uint64_t>(in[2].dim(0));
+  if (!in[2].storage())  // counted before it is chosen: all rows as anchors, with two others each
+    return Cost{.bytes_read = (1 + 2 * rows) * size_of(in[1].dtype()) + in[2].bytes(),
+                .bytes_written = bytes_of(out)};
   const Tensor here = to_device(in[2], Device::cpu);
   const std::int64_t* const chosen = here.data<std::int64_t>();
   std::uint64_t read = 1;

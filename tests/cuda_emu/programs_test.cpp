@@ -2,6 +2,7 @@
 // say what is missing.
 #include <doctest/doctest.h>
 
+#include "tests/support/environment.h"
 #include "tests/support/program.h"
 
 namespace {
@@ -51,6 +52,17 @@ TEST_CASE("hgprof does the same") {
   CHECK(automatic.err.find("on the CPU (no NVIDIA ") != std::string::npos);
   check_refused(hgprof_cuda(profile + Arguments{"--device", "cuda"}), 2,
                 {"run.device", "no NVIDIA "}, "hgprof");
+}
+
+TEST_CASE("nothing of CUDA is loaded for the CPU") {
+  const TempFolder folder;
+  const Environment shown("LD_DEBUG", "files");  // by the system's loader, on stderr
+  const Outcome run =
+      hgtrain_cuda(tiny_train(folder / "run", {"--device", "cpu", "--set", "train.epochs=1"}));
+  CHECK(run.code == 0);
+  REQUIRE(run.err.find("libc.so") != std::string::npos);
+  for (const char* library : {"libcuda", "libcublas"})
+    CHECK(run.err.find(library) == std::string::npos);
 }
 
 }  // namespace

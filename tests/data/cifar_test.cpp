@@ -73,16 +73,16 @@ TEST_CASE("CIFAR readers survive damaged files") {
       REQUIRE(data.label(i) < data.classes());
     }
   };
-  passed += survivors(cifar_records(1, {1, 2}), 5000, [&](const std::string& damaged) {
+  passed += survivors(cifar_records(1, {1, 2}), 300, [&](const std::string& damaged) {
     write(folder / "data_batch_1.bin", damaged);
     walk(*open_cifar10(folder.path(), Split::train));
   });
-  passed += survivors(cifar_records(2, {1, 2}), 5000, [&](const std::string& damaged) {
+  passed += survivors(cifar_records(2, {1, 2}), 300, [&](const std::string& damaged) {
     write(folder / "train.bin", damaged);
     walk(*open_cifar100(folder.path(), Split::train));
   });
   CHECK(passed > 0);
-  CHECK(passed < 9900);
+  CHECK(passed < 595);
 }
 
 }  // namespace

@@ -189,12 +189,12 @@ TEST_CASE("Tiny ImageNet's text files survive damage") {
     });
     write(path, good);
   };
-  try_file(files.annotations(), Split::test, 4000);
-  try_file(files.root / "train/n01/n01_boxes.txt", Split::train, 2000);
-  try_file(files.root / "wnids.txt", Split::test, 2000);
-  try_file(files.root / "words.txt", Split::test, 2000);
-  CHECK(passed > 2000);
-  CHECK(passed < 9000);
+  try_file(files.annotations(), Split::test, 200);
+  try_file(files.root / "train/n01/n01_boxes.txt", Split::train, 100);
+  try_file(files.root / "wnids.txt", Split::test, 100);
+  try_file(files.root / "words.txt", Split::test, 100);
+  CHECK(passed > 100);
+  CHECK(passed < 450);
 }
 
 }  // namespace

@@ -99,6 +99,12 @@ TEST_CASE("a JPEG with a Huffman table of too many codes is an error") {
   contains(fault_of([&] { decoded(file); }), "expected at most 273");
 }
 
+TEST_CASE("what a damaged image is quoted with is printable") {
+  std::string file = png(patterned(1, 5, 6));
+  file.replace(file.find("IEND"), 4, "I\n\x1b\1");
+  contains(fault_of([&] { decoded(file); }), "I\\x0a\\x1b\\x01");
+}
+
 void check_survival(const std::vector<std::string>& files, int count_each) {
   for (const std::string& file : files) {
     const int passed = survivors(file, count_each, [](const std::string& damaged) {
@@ -111,13 +117,11 @@ void check_survival(const std::vector<std::string>& files, int count_each) {
 }
 
 TEST_CASE("PNG decoder survives damaged files") {
-  check_survival({png(patterned(3, 6, 5)), png(patterned(4, 3, 9))}, 5000);
+  check_survival({png(patterned(3, 6, 5)), png(patterned(4, 3, 9))}, 300);
 }
-TEST_CASE("BMP decoder survives damaged files") {
-  check_survival({bmp(patterned(3, 6, 5))}, 10000);
-}
+TEST_CASE("BMP decoder survives damaged files") { check_survival({bmp(patterned(3, 6, 5))}, 300); }
 TEST_CASE("JPEG decoder survives damaged files") {
-  check_survival({jpeg(patterned(3, 6, 5)), kGrayJpeg, kProgressiveJpeg}, 3500);
+  check_survival({jpeg(patterned(3, 6, 5)), kGrayJpeg, kProgressiveJpeg}, 300);
 }
 
 }  // namespace

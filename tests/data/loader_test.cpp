@@ -177,7 +177,7 @@ TEST_CASE("images are fitted to the model") {
 
 class Faulty final : public Dataset {
  public:
-  Faulty() : Dataset({"faulty", "", {"a", "b"}, {{0.5f}, {0.5f}}, true}) {}
+  Faulty() : Dataset({"faulty", "", {"a", "b"}, {{0.5f}, {0.5f}}}) {}
   std::int64_t size() const override { return 10; }
   void get(std::int64_t i, Image& image) const override {
     require(i != 5, "image 5", "damaged");

@@ -25,14 +25,17 @@ std::int64_t first_label(const DataOptions& options) {
   return open_dataset(options, Split::test)->label(0);
 }
 
-TEST_CASE("a data set is found in the root, then below HG_DATA") {
+TEST_CASE("a data set is found in the root that is given, else below HG_DATA") {
   DataFolder data;
   TempFolder root;
   write(data.folder / "cifar-10-batches-bin/test_batch.bin", cifar_records(1, {1}));
   CHECK(first_label(named("cifar10")) == 1);
   write(data.folder / "cifar10/test_batch.bin", cifar_records(1, {2}));
   CHECK(first_label(named("cifar10")) == 2);
-  CHECK(first_label(named("cifar10", root.path())) == 2);  // not in the root
+  // Not in the root: the copy below HG_DATA must not take its place.
+  const std::string fault =
+      fault_of([&] { open_dataset(named("cifar10", root.path()), Split::test); });
+  contains(fault, "data.root: no cifar10 (data_batch_*.bin and test_batch.bin) in " + root.path());
   write(root / "cifar10/test_batch.bin", cifar_records(1, {3}));
   CHECK(first_label(named("cifar10", root.path())) == 3);
   write(root / "test_batch.bin", cifar_records(1, {4}));
@@ -49,12 +52,10 @@ TEST_CASE("what is not found is an error with every place and a way to get it") 
   contains(unset, "/usr/share/datasets/cifar10");
   contains(unset, "HG_DATA is not set");
   DataFolder data;
-  const std::string fault =
-      fault_of([] { open_dataset(named("cifar10", "/no/root"), Split::train); });
-  for (const std::string& place :
-       {std::string("/no/root"), data.folder / "cifar10", data.folder / "cifar-10-batches-bin",
-        std::string("/usr/share/datasets/cifar10"), std::string("cifar-10-binary.tar.gz"),
-        std::string("data.root")})
+  const std::string fault = fault_of([] { open_dataset(named("cifar10"), Split::train); });
+  for (const std::string& place : {data.folder / "cifar10", data.folder / "cifar-10-batches-bin",
+                                   std::string("/usr/share/datasets/cifar10"),
+                                   std::string("cifar-10-binary.tar.gz"), std::string("data.root")})
     contains(fault, place);
   const std::string unknown = fault_of([] { open_dataset(named("cifar11"), Split::train); });
   contains(unknown, "data.name: unknown data set \"cifar11\"");

@@ -1,6 +1,7 @@
 #include "tests/ops/generic.h"
 
 #include <cstring>
+#include <optional>
 #include <set>
 
 #include "autograd/gradcheck.h"
@@ -91,6 +92,46 @@ Tensor other_float(const Tensor& t) {
   return Tensor::zeros(t.shape(), t.dtype() == DType::f64 ? DType::f32 : DType::f64);
 }
 
+void check_threads_on(const Sample& sample) {
+  const Tensors in = make_inputs(sample, DType::f32);
+  INFO(describe(sample, in));
+  Tensors first;
+  for (const int threads : {1, 2, 3, 7}) {
+    const cpu::ThreadLimit limit(threads);
+    const Tensors out = run(*sample.op, clones(in));
+    if (first.empty()) first = out;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      INFO("output " << i << ", " << threads << " threads");
+      const Tensor a = first[i].clone(), b = out[i].clone();
+      CHECK(std::memcmp(a.raw(), b.raw(), a.bytes()) == 0);
+    }
+  }
+}
+
+// The sample with all axes of that extent longer, up to some work; none if the op takes no others.
+std::optional<Sample> enlarged(const Sample& sample, std::int64_t extent) {
+  constexpr double kElements = 150'000, kFlops = 3e7;
+  for (const std::int64_t factor : {1024, 128, 16, 4}) {
+    Sample larger = sample;
+    double elements = 0;
+    for (SampleInput& input : larger.inputs) {
+      for (int axis = 0; axis < input.shape.rank(); ++axis)
+        if (input.shape[axis] == extent) input.shape[axis] *= factor;
+      elements += static_cast<double>(input.shape.numel());
+    }
+    if (elements > kElements) continue;
+    try {
+      const Tensors in = make_inputs(larger, DType::f32);
+      Tensors out;
+      for (const TensorSpec& spec : larger.op->infer(in)) out.push_back(Tensor::hollow_of(spec));
+      if (static_cast<double>(larger.op->cost(in, out).total().flops()) <= kFlops) return larger;
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void check_parity(const OpUnderTest& op) {
@@ -165,19 +206,13 @@ void check_completeness(const OpUnderTest& op) {
 
 void check_threads(const OpUnderTest& op) {
   for (const Sample& sample : op.samples()) {
-    const Tensors in = make_inputs(sample, DType::f32);
-    INFO(describe(sample, in));
-    Tensors first;
-    for (const int threads : {1, 2, 3}) {
-      const cpu::ThreadLimit limit(threads);
-      const Tensors out = run(*sample.op, clones(in));
-      if (first.empty()) first = out;
-      for (std::size_t i = 0; i < out.size(); ++i) {
-        INFO("output " << i << ", " << threads << " threads");
-        const Tensor a = first[i].clone(), b = out[i].clone();
-        CHECK(std::memcmp(a.raw(), b.raw(), a.bytes()) == 0);
-      }
-    }
+    check_threads_on(sample);
+    std::set<std::int64_t> extents;
+    for (const SampleInput& input : sample.inputs)
+      extents.insert(input.shape.begin(), input.shape.end());
+    extents.erase(0);
+    for (const std::int64_t extent : extents)
+      if (const auto larger = enlarged(sample, extent)) check_threads_on(*larger);
   }
 }
 

@@ -33,7 +33,7 @@ void check_parity(const OpUnderTest& op);        // f32 and f64 kernels against 
 void check_gradient(const OpUnderTest& op);      // grad against differences, or the reason for none
 void check_cost(const OpUnderTest& op);          // stated cost against the counted reference
 void check_completeness(const OpUnderTest& op);  // samples cover odd sizes, registry, CUDA
-void check_threads(const OpUnderTest& op);       // the same bits with 1, 2 and 3 threads
+void check_threads(const OpUnderTest& op);       // the same bits with 1, 2, 3 and 7 threads
 void check_bad_input(const OpUnderTest& op);     // wrong inputs throw hg::Error
 
 }  // namespace hg::testing

@@ -245,7 +245,8 @@ std::vector<std::string> lines_of(const std::string& text) {
 std::vector<std::string> files_in(const std::string& folder) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
-    names.push_back(entry.path().filename().string());
+    if (!entry.path().filename().string().starts_with('.'))
+      names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
 }

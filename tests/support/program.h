@@ -40,6 +40,7 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
+  pid_t pid() const { return pid_; }
   void signal(int number) const;
   bool running();
   Outcome wait();
@@ -78,7 +79,8 @@ Arguments set(const std::vector<std::string>& settings, const std::string& prefi
 
 bool exists(const std::string& path);
 std::vector<std::string> lines_of(const std::string& text);
-std::vector<std::string> files_in(const std::string& folder);  // names, sorted
+std::vector<std::string> files_in(
+    const std::string& folder);  // names, sorted, without the hidden ones
 
 // Exit code and exactly one line on stderr that begins with the program's name and holds every
 // part.

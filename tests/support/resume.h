@@ -16,7 +16,9 @@ void stop_when(const std::function<bool(Child&)>& event, int signal, const Argum
 // The event is a line of stderr with `part` in it.
 void stop_at(const std::string& part, int signal, const Arguments& arguments);
 
-// The same weights, settings, figures and files. Times and energies differ.
+// The same weights, moments, figures and files. Times and energies differ.
+void check_same_result(const std::string& run, const std::string& whole);
+// And the same settings.
 void check_same_end(const std::string& run, const std::string& whole);
 
 // Trains in one go, and stopped at random moments, by SIGKILL and SIGINT in turn.

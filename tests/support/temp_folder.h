@@ -43,6 +43,13 @@ inline void put(const std::string& path, const std::string& contents) {
   std::ofstream(path, std::ios::binary) << contents;
 }
 
+// Whether a file that was being written was left behind in the folder.
+inline bool leftovers_in(const std::string& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".tmp") return true;
+  return false;
+}
+
 // The message of what f() throws as an E; "" if it throws nothing.
 template <class E, class F>
 std::string message_of(F&& f) {

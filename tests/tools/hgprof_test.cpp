@@ -101,13 +101,20 @@ TEST_CASE("a profile's parts sum to its total and name their source") {
   CHECK(domains == p["total"]["energy_uj"]);
   CHECK(steps <= p["total"]["energy_uj"]);
   CHECK(p["steps_uj"].size() == 3);
+  CHECK(p["steps_s"].size() == 3);
   CHECK(p["overhead"]["pairs"] == 10);
+  for (const char* cost : {"percent", "low", "high", "cpu_percent", "cpu_low", "cpu_high"})
+    CHECK(p["overhead"][cost].get<double>() >= 0);
   double seconds = 0;
   std::uint64_t flops = 0;
   for (const Json& op : p["ops"]) {
     seconds += op["seconds"].get<double>();
     flops += op["flops"].get<std::uint64_t>();
     CHECK(op["kind"] == "modelled");
+    CHECK(op["steps_uj"].size() == 3);
+    double of_steps = 0;
+    for (const Json& uj : op["steps_uj"]) of_steps += uj.get<double>();
+    CHECK(of_steps == doctest::Approx(op["energy_uj"].get<double>()).epsilon(0.02));
     CHECK(op["low_uj"].get<std::int64_t>() <= op["energy_uj"].get<std::int64_t>());
     CHECK(op["high_uj"].get<std::int64_t>() >= op["energy_uj"].get<std::int64_t>());
     CHECK(op["static_uj"].get<std::int64_t>() <= op["energy_uj"].get<std::int64_t>());
@@ -158,7 +165,9 @@ TEST_CASE("tables on the terminal end with the total and where it comes from") {
                               Arguments{"--by", "phase"}}) {
     const Outcome outcome = hgprof(tiny(by));
     CHECK(outcome.code == 0);
-    CHECK(outcome.err == "");
+    CHECK(lines_of(outcome.err).size() == 1);
+    CHECK(outcome.err.starts_with("measuring what profiling costs: 10 pairs of "));
+    CHECK(outcome.out.find("costs -") == std::string::npos);
     for (const char* part : {"unattributed", "profiler", "total", "modelled", "profile \"default\"",
                              "ops cover", "profiling costs"})
       CHECK(outcome.out.find(part) != std::string::npos);
@@ -180,6 +189,14 @@ TEST_CASE("wrong use is refused in one line") {
   refused(tiny({"--profile", folder / "bad.json"}), {"bad.json", "format"});
   refused({"ops", "--filter", "no_such_op"}, {"--filter", "no_such_op"});
   refused({"diff", folder / "none.json", folder / "bad.json"}, {"none.json"});
+  for (const char* number : {"nan", "-nan", "inf", "-1", "1e9", "much"}) {
+    INFO(number);
+    refused({"diff", "a", "b", "--fail-above", number}, {"--fail-above", number});
+    refused({"attention", "--pruned", number}, {"--pruned", number});
+    refused({"attention", "--seconds", number}, {"--seconds", number});
+    refused({"attention", "--memory", number}, {"--memory", number});
+    refused({"calibrate", "--out", folder / "m", "--seconds", number}, {"--seconds", number});
+  }
   refused({"diff", folder / "bad.json", folder / "bad.json"}, {"bad.json", "\"ops\" is missing"});
 }
 
@@ -208,35 +225,100 @@ TEST_CASE("a single op has figures and a spread") {
   }
 }
 
-TEST_CASE("diff shows what changed and gates on joules") {
+// A profile of ops with these joules, step by step. All have the same FLOPs.
+Json steps_profile(const std::vector<std::vector<double>>& ops) {
+  Json profile{{"steps", ops[0].size()}, {"total", {{"seconds", 1}}}, {"ops", Json::array()}};
+  std::vector<double> total(ops[0].size());
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    double sum = 0;
+    for (std::size_t s = 0; s < total.size(); ++s) sum += ops[i][s], total[s] += ops[i][s];
+    profile["ops"].push_back({{"phase", "forward"},
+                              {"layer", "a"},
+                              {"op", "op" + std::to_string(i)},
+                              {"calls", 1},
+                              {"seconds", 1},
+                              {"flops", 1000},
+                              {"energy_uj", sum},
+                              {"low_uj", sum},
+                              {"high_uj", sum},
+                              {"steps_uj", ops[i]}});
+  }
+  profile["unattributed_uj"] = profile["profiler_uj"] = 0;
+  profile["steps_uj"] = total;
+  return profile;
+}
+
+Outcome diff_of(const Json& a, const Json& b, const Arguments& more = {}) {
   const TempFolder folder;
-  Json a = profile_of();  // with joules that do not depend on what else the machine does
-  for (Json& op : a["ops"]) op["energy_uj"] = 1000;
-  a["unattributed_uj"] = a["profiler_uj"] = 1000;
   put(folder / "a.json", a.dump());
-  const auto changed = [&](double factor) {
-    Json b = a;
-    for (Json& op : b["ops"])
-      op["energy_uj"] = std::llround(op["energy_uj"].get<double>() * factor);
-    put(folder / "b.json", b.dump());
-    return hgprof({"diff", folder / "a.json", folder / "b.json", "--fail-above", "10"});
+  put(folder / "b.json", b.dump());
+  return hgprof(Arguments{"diff", folder / "a.json", folder / "b.json"} + more);
+}
+
+TEST_CASE("diff shows what changed and gates on joules") {
+  const std::vector<double> steps{1000, 1004, 996, 1002, 998, 1001};
+  const auto changed = [&](double factor, const Arguments& more) {
+    std::vector<double> b = steps;
+    for (double& uj : b) uj *= factor;
+    return diff_of(steps_profile({steps, steps}), steps_profile({steps, b}), more);
   };
-  CHECK(changed(1).code == 0);
-  CHECK(changed(0.5).code == 0);
-  CHECK(changed(1.05).code == 0);
-  const Outcome above = changed(1.3);
+  const Arguments gate{"--fail-above", "10"};
+  CHECK(changed(1, gate).code == 0);
+  CHECK(changed(0.5, gate).code == 0);
+  CHECK(changed(1.05, gate).code == 0);
+  const Outcome above = changed(1.3, gate);
   CHECK(above.code == 1);
-  CHECK(above.err.find("joules grew by more than 10 %: ") != std::string::npos);
-  CHECK(hgprof({"diff", folder / "a.json", folder / "b.json"}).code == 0);
+  CHECK(above.err.find("joules grew by more than 10 % and more than noise: total +15.0%, forward "
+                       "a.op1 +30.0%") != std::string::npos);
+  CHECK(changed(1.3, {}).code == 0);
+  const Json json = Json::parse(changed(1.3, {"--json"}).out);
+  CHECK(json["ops"][0]["op"] == "op1");  // what changed comes first
+  CHECK(json["ops"][0]["energy_uj"]["percent"].get<double>() == doctest::Approx(30));
+  CHECK(json["ops"][0]["energy_uj"]["a"].get<double>() == doctest::Approx(1000.5));
+  CHECK(json["ops"][0]["energy_uj"]["a_range"] == Json{996.5, 1003.5});
+  CHECK(json["ops"][0]["energy_uj"]["within_noise"] == false);
+  CHECK(json["ops"][1]["energy_uj"]["within_noise"] == true);
+}
+
+TEST_CASE("what differs by noise is marked and fails no gate") {
+  // Equal FLOPs. One step in B met another program; its mean is many times A's.
+  const Json a =
+      steps_profile({{10, 11, 9, 10, 12, 10, 9, 11}, {900, 910, 890, 905, 895, 900, 900, 901}});
+  const Json b =
+      steps_profile({{10, 12, 9, 1900, 11, 10, 10, 9}, {905, 900, 1100, 897, 903, 900, 899, 901}});
+  const Outcome outcome = diff_of(a, b, {"--fail-above", "5"});
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.code == 0);
+  const auto lines = lines_of(outcome.out);
+  REQUIRE(lines.size() == 7);  // head, 2 ops, 2 others, total, legend
+  for (const char* op : {"forward a.op0", "forward a.op1", "total"})
+    for (const std::string& line : lines)
+      if (line.starts_with(op)) CHECK(line.find(" ~ ") != std::string::npos);
+  CHECK(outcome.out.find("+-") != std::string::npos);
+  CHECK(lines.back().find("~ within noise") != std::string::npos);
+  // Without the steps' figures, as earlier versions wrote: by the rows' intervals.
+  const auto without_steps = [](Json p, double low, double uj, double high) {
+    p.erase("steps_uj");
+    for (Json& op : p["ops"]) {
+      op.erase("steps_uj");
+      op["low_uj"] = low, op["energy_uj"] = uj, op["high_uj"] = high;
+    }
+    return p;
+  };
+  const Json old = without_steps(a, 800, 1000, 1200);
+  CHECK(diff_of(old, without_steps(b, 1100, 1400, 1700), {"--fail-above", "5"}).code == 0);
+  CHECK(diff_of(old, without_steps(b, 1300, 1400, 1700), {"--fail-above", "5"}).code == 1);
+}
+
+TEST_CASE("too few steps to tell noise are no basis for a gate") {
+  const Json few = steps_profile({{1000, 1001, 1002}}), more = steps_profile({{2000, 2001, 2002}});
+  check_refused(diff_of(few, more, {"--fail-above", "5"}), 2, {"a.json", "6 or more"}, "hgprof");
+  const Outcome shown = diff_of(few, more);
+  CHECK(shown.code == 0);
+  CHECK(shown.out.find("+-?") != std::string::npos);
   // twice the steps at the same joules a step: no change
-  Json twice = a;
-  twice["steps"] = 6;
-  twice["unattributed_uj"] = 2 * a["unattributed_uj"].get<std::int64_t>();
-  twice["profiler_uj"] = 2 * a["profiler_uj"].get<std::int64_t>();
-  for (Json& op : twice["ops"]) op["energy_uj"] = 2 * op["energy_uj"].get<std::int64_t>();
-  put(folder / "b.json", twice.dump());
-  const Json same =
-      Json::parse(hgprof({"diff", folder / "a.json", folder / "b.json", "--json"}).out);
+  const Json six = steps_profile({{1000, 1001, 1002, 1000, 1001, 1002}});
+  const Json same = Json::parse(diff_of(few, six, {"--json"}).out);
   CHECK(same["total"]["energy_uj"]["percent"].get<double>() == doctest::Approx(0));
 }
 

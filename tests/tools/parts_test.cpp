@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "energy/output/flame.h"
+#include "tensor/base/error.h"
 #include "tensor/base/usage_error.h"
 #include "tensor/op.h"
 #include "tensor/ops/registry.h"
@@ -113,6 +114,21 @@ TEST_CASE("overhead is the median of the pairs and outliers don't move it") {
   CHECK(o.percent == doctest::Approx(1));
   CHECK(o.low == doctest::Approx(1));
   CHECK(o.high == doctest::Approx(1));
+}
+
+TEST_CASE("no cost is negative, and one that may be 0 is not called a cost") {
+  const std::vector<double> without(10, 2.0);
+  const Difference quicker = difference_of(without, std::vector<double>(10, 1.9));
+  CHECK(quicker.percent == 0);
+  CHECK(quicker.low == 0);
+  CHECK(quicker.high == 0);
+  CHECK(text_of(quicker) == "nothing that can be shown");
+  const Difference unclear =
+      difference_of(without, {1.9, 1.98, 2.02, 2.1, 2.04, 1.96, 2.06, 2.02, 1.98, 2.0});
+  CHECK(unclear.low == 0);
+  CHECK(text_of(unclear) == "nothing that can be shown, at most 3.00 %");
+  CHECK(text_of({1.5, 1.25, 2}) == "1.50 % (1.25 to 2.00)");
+  CHECK_THROWS_AS(difference_of({2, 2, 2}, {2, 2, 2}), Error);
 }
 
 TEST_CASE("a range is relative to the median") {

@@ -1,12 +1,15 @@
 // hgprof diff: what changed between two profiles, op by op, for one step.
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "energy/books/labels.h"
 #include "tensor/base/json_value.h"
 #include "tensor/base/usage_error.h"
 #include "tools/hgprof/commands.h"
+#include "train/statistics/sample.h"
 
 namespace hg::prof {
 namespace {
@@ -17,12 +20,24 @@ using energy::RowLabel;
 // Ops below this share of a step's joules are not watched: one that doubles hardly matters.
 constexpr double kMatters = 0.01;
 
+constexpr double kTail = 0.05;           // of the steps, on either side of their noise
+constexpr std::size_t kFewestSteps = 6;  // to say anything of it
+
+// Of one step. What two profiles' noise has in common is no change.
+struct Noisy {
+  double value = 0;  // the median of the steps
+  // Where 90 % of the steps lie. Load on the machine changes slowly, so steps of one run are alike
+  // and an interval of their median would be too narrow for another run. None: too few steps.
+  std::optional<statistics::Interval> noise = statistics::Interval{0, 0};
+};
+
 struct RowFigures {
-  double uj = 0, seconds = 0, flops = 0, low_uj = 0, high_uj = 0;
+  Noisy uj, seconds;  // nothing, exactly, for a row that one of the profiles lacks
+  double flops = 0;   // exact
 };
 
 struct Profile {
-  std::map<RowLabel, RowFigures> rows;  // of one step
+  std::map<RowLabel, RowFigures> rows;
   RowFigures total;
 };
 
@@ -31,6 +46,43 @@ struct Change {
   RowFigures a, b;
 };
 
+bool within_noise(const Noisy& a, const Noisy& b) {
+  return !a.noise || !b.noise || (a.noise->low <= b.noise->high && b.noise->low <= a.noise->high);
+}
+
+// From the list of the steps' figures; without one, as in profiles of earlier versions,
+// `otherwise`.
+Noisy noisy(const JsonValue& json, const std::string& list, const Noisy& otherwise) {
+  if (!json.has(list)) return otherwise;
+  std::vector<double> steps;
+  for (const JsonValue& step : json[list].items()) steps.push_back(step.number());
+  if (steps.empty()) return otherwise;
+  std::sort(steps.begin(), steps.end());
+  Noisy figure{statistics::median(steps), std::nullopt};
+  if (steps.size() >= kFewestSteps)
+    figure.noise = statistics::Interval{statistics::quantile_sorted(steps, kTail),
+                                        statistics::quantile_sorted(steps, 1 - kTail)};
+  return figure;
+}
+
+RowFigures read_row(const JsonValue& op, double steps) {
+  const auto of_step = [&](const char* key) { return op[key].number() / steps; };
+  RowFigures f;
+  f.uj = noisy(op, "steps_uj",
+               {of_step("energy_uj"), statistics::Interval{of_step("low_uj"), of_step("high_uj")}});
+  f.seconds = noisy(op, "steps_s", {of_step("seconds"), std::nullopt});
+  f.flops = of_step("flops");
+  return f;
+}
+
+void add(Noisy& sum, const Noisy& more) {
+  sum.value += more.value;
+  if (!sum.noise || !more.noise)
+    sum.noise.reset();
+  else
+    sum.noise = {sum.noise->low + more.noise->low, sum.noise->high + more.noise->high};
+}
+
 Profile read_profile(const std::string& path) {
   const JsonValue json = JsonValue::read(path);
   for (const char* key : {"ops", "total"})
@@ -38,24 +90,27 @@ Profile read_profile(const std::string& path) {
   const double steps = json.number_if_any("steps").value_or(1);
   usage_require(steps > 0, path, "\"steps\": expected a positive number, got {}", steps);
   Profile profile;
+  Noisy sum;
   for (const JsonValue& op : json["ops"].items()) {
-    const auto of_step = [&](const char* key) { return op[key].number() / steps; };
-    const RowFigures f{of_step("energy_uj"), of_step("seconds"), of_step("flops"),
-                       of_step("low_uj"), of_step("high_uj")};
+    const RowFigures f = read_row(op, steps);
     profile.rows[{op["phase"].text(), op["layer"].text(), op["op"].text()}] = f;
     profile.total.flops += f.flops;
-    profile.total.uj += f.uj;
+    add(sum, f.uj);
   }
   for (const std::string key : {"unattributed", "profiler"}) {
+    const double uj = json[key + "_uj"].number() / steps;
     RowFigures f;
-    f.uj = json[key + "_uj"].number() / steps;
+    f.uj = noisy(json, key + "_steps_uj", {uj, statistics::Interval{uj, uj}});
     profile.rows[{key, "", key}] = f;
-    profile.total.uj += f.uj;
+    add(sum, f.uj);
   }
-  profile.total.seconds = json["total"]["seconds"].number() / steps;
+  profile.total.uj = noisy(json, "steps_uj", sum);
+  profile.total.seconds =
+      noisy(json, "steps_s", {json["total"]["seconds"].number() / steps, std::nullopt});
   return profile;
 }
 
+// What changed beyond noise first, the most joules first.
 std::vector<Change> changes_of(const Profile& a, const Profile& b) {
   std::map<RowLabel, Change> all;
   for (const auto& [label, figures] : a.rows) all[label] = {label, figures, {}};
@@ -65,9 +120,11 @@ std::vector<Change> changes_of(const Profile& a, const Profile& b) {
   }
   std::vector<Change> changes;
   for (const auto& [label, change] : all) changes.push_back(change);
-  std::stable_sort(changes.begin(), changes.end(), [](const Change& x, const Change& y) {
-    return std::abs(x.b.uj - x.a.uj) > std::abs(y.b.uj - y.a.uj);
-  });
+  const auto order = [](const Change& c) {
+    return std::pair{within_noise(c.a.uj, c.b.uj), -std::abs(c.b.uj.value - c.a.uj.value)};
+  };
+  std::stable_sort(changes.begin(), changes.end(),
+                   [&](const Change& x, const Change& y) { return order(x) < order(y); });
   return changes;
 }
 
@@ -91,43 +148,63 @@ std::string name_of(const RowLabel& l) {
   return fmt::format("{} {}{}{}", l.phase, l.layer, l.layer.empty() ? "" : ".", l.op);
 }
 
-// What grew by more than allowed: the step as a whole, or an op that matters.
+std::string percent_text(const Noisy& a, const Noisy& b) {
+  return within_noise(a, b) ? "~" : percent_text(a.value, b.value);
+}
+
+// What grew by more than allowed, and by more than noise: the step as a whole, or an op that
+// matters.
 std::vector<std::string> culprits(const std::vector<Change>& changes, const Profile& a,
                                   const Profile& b, double allowed) {
   std::vector<std::string> found;
-  const auto judge = [&](const std::string& name, double before, double after) {
-    if (percent(before, after) > allowed)
+  const auto judge = [&](const std::string& name, const Noisy& before, const Noisy& after) {
+    if (!within_noise(before, after) && percent(before.value, after.value) > allowed)
       found.push_back(fmt::format("{} {}", name, percent_text(before, after)));
+  };
+  const auto share = [](const Noisy& part, const Noisy& whole) {
+    return part.value / std::max(1.0, whole.value);
   };
   judge("total", a.total.uj, b.total.uj);
   for (const Change& c : changes)
-    if (is_op(c.label) && std::max(c.a.uj / std::max(1.0, a.total.uj),
-                                   c.b.uj / std::max(1.0, b.total.uj)) >= kMatters)
+    if (is_op(c.label) &&
+        std::max(share(c.a.uj, a.total.uj), share(c.b.uj, b.total.uj)) >= kMatters)
       judge(name_of(c.label), c.a.uj, c.b.uj);
   return found;
 }
 
-void print_line(const std::string& name, const RowFigures& a, const RowFigures& b,
-                const char* note) {
-  fmt::print("{:<44} {:>11.4f} {:>11.4f} {:>8} {:>10.3f} {:>10.3f} {:>8} {:>8} {}\n", name,
-             a.uj * 1e-3, b.uj * 1e-3, percent_text(a.uj, b.uj), a.seconds * 1e3, b.seconds * 1e3,
-             percent_text(a.seconds, b.seconds), percent_text(a.flops, b.flops), note);
+std::string spread_text(const Noisy& uj) {
+  return uj.noise ? fmt::format("+-{:.4f}", (uj.noise->high - uj.noise->low) / 2 * 1e-3) : "+-?";
+}
+
+void print_line(const std::string& name, const RowFigures& a, const RowFigures& b) {
+  fmt::print("{:<44} {:>11.4f} {:>10} {:>11.4f} {:>10} {:>8} {:>10.3f} {:>10.3f} {:>8} {:>8}\n",
+             name, a.uj.value * 1e-3, spread_text(a.uj), b.uj.value * 1e-3, spread_text(b.uj),
+             percent_text(a.uj, b.uj), a.seconds.value * 1e3, b.seconds.value * 1e3,
+             percent_text(a.seconds, b.seconds), percent_text(a.flops, b.flops));
 }
 
 void print(const std::vector<Change>& changes, const Profile& a, const Profile& b) {
-  fmt::print("{:<44} {:>11} {:>11} {:>8} {:>10} {:>10} {:>8} {:>8}\n", "of one step", "mJ A",
-             "mJ B", "change", "ms A", "ms B", "change", "FLOPs");
-  for (const Change& c : changes) {
-    const bool apart = c.a.high_uj < c.b.low_uj || c.b.high_uj < c.a.low_uj;
-    print_line(name_of(c.label), c.a, c.b, apart && is_op(c.label) ? "*" : "");
-  }
-  print_line("total", a.total, b.total, "");
-  fmt::print("* the 95 % intervals of the joules don't overlap\n");
+  fmt::print("{:<44} {:>11} {:>10} {:>11} {:>10} {:>8} {:>10} {:>10} {:>8} {:>8}\n",
+             "of one step, medians", "mJ A", "", "mJ B", "", "change", "ms A", "ms B", "change",
+             "FLOPs");
+  for (const Change& c : changes) print_line(name_of(c.label), c.a, c.b);
+  print_line("total", a.total, b.total);
+  fmt::print(
+      "+- half of what 90 % of the steps span; ~ within noise: these spans of A and B overlap, or "
+      "steps are too few to tell; FLOPs are exact\n");
 }
 
 Json change_json(double a, double b) {
   const double p = percent(a, b);
   return {{"a", a}, {"b", b}, {"percent", std::isfinite(p) ? Json(p) : Json(nullptr)}};
+}
+
+Json change_json(const Noisy& a, const Noisy& b) {
+  Json json = change_json(a.value, b.value);
+  for (const auto& [name, side] : {std::pair{"a_range", &a}, {"b_range", &b}})
+    json[name] = side->noise ? Json{side->noise->low, side->noise->high} : Json(nullptr);
+  json["within_noise"] = within_noise(a, b);
+  return json;
 }
 
 Json to_json(const std::vector<Change>& changes, const Profile& a, const Profile& b,
@@ -152,6 +229,10 @@ Json to_json(const std::vector<Change>& changes, const Profile& a, const Profile
 
 int diff_command(const DiffOptions& options) {
   const Profile a = read_profile(options.a), b = read_profile(options.b);
+  for (const auto& [path, profile] : {std::pair{&options.a, &a}, {&options.b, &b}})
+    usage_require(!options.fail_above || profile->total.uj.noise, *path,
+                  "has too few steps to tell change from noise, --fail-above expects {} or more",
+                  kFewestSteps);
   const std::vector<Change> changes = changes_of(a, b);
   std::vector<std::string> above;
   if (options.fail_above) above = culprits(changes, a, b, *options.fail_above);
@@ -160,8 +241,8 @@ int diff_command(const DiffOptions& options) {
   else
     print(changes, a, b);
   if (above.empty()) return 0;
-  fmt::print(stderr, "hgprof: joules grew by more than {} %: {}\n", *options.fail_above,
-             fmt::join(above, ", "));
+  fmt::print(stderr, "hgprof: joules grew by more than {} % and more than noise: {}\n",
+             *options.fail_above, fmt::join(above, ", "));
   return 1;
 }
 

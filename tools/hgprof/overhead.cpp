@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "tensor/base/clock.h"
+#include "tensor/base/error.h"
+#include "train/statistics/sample.h"
 
 namespace hg::prof {
 namespace {
@@ -48,6 +50,8 @@ Overhead measure_overhead(MeasuredStep& step, energy::Meter& meter,
   energy::Session session(meter, options);
   const double seconds = time_step(step).wall;  // meets every op once
   const int steps = std::clamp(static_cast<int>(kSideSeconds / seconds), 1, kMostSteps);
+  fmt::print(stderr, "measuring what profiling costs: {} pairs of {} steps without and with it\n",
+             kPairs, steps);
   session.pause();
   const auto profiled = [&] {
     session.resume();
@@ -63,18 +67,23 @@ Overhead measure_overhead(MeasuredStep& step, energy::Meter& meter,
   return {kPairs, difference_of(without.wall, with.wall), difference_of(without.cpu, with.cpu)};
 }
 
-// The 2nd and 9th of 10 sorted values enclose the median with a probability of 97.9 %, the closest
-// to 95 % from above. Single steps that another program disturbed move neither.
 Difference difference_of(const std::vector<double>& without, const std::vector<double>& with) {
-  require(without.size() == with.size() && without.size() >= 4, "overhead", "{} and {} steps",
+  require(without.size() == with.size() && !with.empty(), "overhead", "{} and {} steps",
           without.size(), with.size());
   std::vector<double> percents;
   for (std::size_t i = 0; i < with.size(); ++i)
     percents.push_back(100 * (with[i] / without[i] - 1));
-  std::sort(percents.begin(), percents.end());
-  const std::size_t n = percents.size();
-  return {(percents[(n - 1) / 2] + percents[n / 2]) / 2, percents[n / 10],
-          percents[n - 1 - n / 10]};
+  const auto interval = statistics::median_interval(percents, 0.95);
+  require(interval.has_value(), "overhead", "{} pairs of steps, expected 6 or more", with.size());
+  const auto cost = [](double percent) { return std::max(0.0, percent); };
+  return {cost(statistics::median(percents)), cost(interval->low), cost(interval->high)};
+}
+
+std::string text_of(const Difference& cost) {
+  if (cost.low > 0)
+    return fmt::format("{:.2f} % ({:.2f} to {:.2f})", cost.percent, cost.low, cost.high);
+  return cost.high > 0 ? fmt::format("nothing that can be shown, at most {:.2f} %", cost.high)
+                       : "nothing that can be shown";
 }
 
 }  // namespace hg::prof

@@ -16,6 +16,36 @@ using Json = nlohmann::ordered_json;
 using energy::Ledger;
 using energy::LedgerRow;
 
+// In the order of the steps; of many steps, of groups of them.
+struct StepFigures {
+  std::vector<double> uj, seconds;
+};
+constexpr std::int64_t kMostGroups = 100;
+
+// Notes what each row gained since the last call.
+class RowSteps {
+ public:
+  void note(const Ledger& ledger, std::int64_t steps) {
+    const auto n = static_cast<double>(steps);
+    before_.resize(ledger.rows.size());
+    // A row that was not there before had nothing until now.
+    rows_.resize(ledger.rows.size(), {std::vector<double>(notes_), std::vector<double>(notes_)});
+    for (std::size_t i = 0; i < ledger.rows.size(); ++i) {
+      const LedgerRow& now = ledger.rows[i];
+      rows_[i].uj.push_back(static_cast<double>(now.energy_uj - before_[i].energy_uj) / n);
+      rows_[i].seconds.push_back((now.seconds - before_[i].seconds) / n);
+      before_[i] = now;
+    }
+    ++notes_;
+  }
+  std::vector<StepFigures> rows() && { return std::move(rows_); }
+
+ private:
+  std::size_t notes_ = 0;
+  std::vector<LedgerRow> before_;
+  std::vector<StepFigures> rows_;
+};
+
 struct Result {
   std::string config, phase;
   std::int64_t steps = 0, batch = 0;
@@ -23,6 +53,9 @@ struct Result {
   Overhead overhead;
   Ledger ledger;
   std::vector<std::int64_t> step_uj;
+  std::vector<double> step_s;
+  // By row of the ledger: joules and time a step, so that noise can be told from change.
+  std::vector<StepFigures> row_steps;
 
   double coverage() const {
     return ledger.seconds > 0 ? ledger.covered_seconds() / ledger.seconds : 0;
@@ -33,8 +66,16 @@ Result run_steps(const ProfileOptions& options, const Config& config,
                  const energy::Calibration& calibration, energy::Meter& meter) {
   MeasuredStep step(config, options.phase);
   for (int warm_up = 0; warm_up < 2; ++warm_up) step();
-  Result result{
-      config.run.name, step.phase(), options.steps, step.batch(), cpu::threads(), {}, {}, {}};
+  Result result{config.run.name,
+                step.phase(),
+                options.steps,
+                step.batch(),
+                cpu::threads(),
+                {},
+                {},
+                {},
+                {},
+                {}};
   result.overhead = measure_overhead(step, meter, calibration);
   std::optional<TraceFile> trace;
   if (!options.trace.empty()) trace.emplace(options.trace, energy::ChromeTrace::kMostOps);
@@ -42,19 +83,25 @@ Result run_steps(const ProfileOptions& options, const Config& config,
   session_options.calibration = calibration;
   session_options.sink = trace ? &trace->trace() : nullptr;
   energy::Session session(meter, session_options);
-  std::int64_t before = 0;
+  const std::int64_t group = (options.steps + kMostGroups - 1) / kMostGroups;
+  RowSteps row_steps;
+  energy::EnergyTotal before = session.cut();
   for (std::int64_t s = 0; s < options.steps; ++s) {
     step();
-    const std::int64_t now = session.cut().energy_uj;
-    result.step_uj.push_back(now - before);
+    const energy::EnergyTotal now = session.cut();
+    result.step_uj.push_back(now.energy_uj - before.energy_uj);
+    result.step_s.push_back(static_cast<double>(now.time_ns - before.time_ns) * 1e-9);
     before = now;
+    if ((s + 1) % group == 0) row_steps.note(session.ledger(), group);
   }
+  result.row_steps = std::move(row_steps).rows();
   result.ledger = session.stop();
+  result.row_steps.resize(result.ledger.rows.size());  // of none, for rows that came after the last
   if (trace) trace->commit();
   return result;
 }
 
-Json row_json(const LedgerRow& r) {
+Json row_json(const LedgerRow& r, const StepFigures& steps) {
   return {{"phase", r.label.phase},
           {"layer", r.label.layer},
           {"op", r.label.op},
@@ -67,7 +114,9 @@ Json row_json(const LedgerRow& r) {
           {"static_uj", r.static_uj},
           {"kind", energy::to_string(r.kind)},
           {"low_uj", r.low_uj},
-          {"high_uj", r.high_uj}};
+          {"high_uj", r.high_uj},
+          {"steps_uj", steps.uj},
+          {"steps_s", steps.seconds}};
 }
 
 Json to_json(const Result& r) {
@@ -76,8 +125,8 @@ Json to_json(const Result& r) {
   Json domains = Json::object(), ops = Json::array();
   for (std::size_t d = 0; d < energy::kDomains; ++d)
     if (l.domain_uj[d]) domains[energy::name_of_domain(d)] = *l.domain_uj[d];
-  for (const LedgerRow& row : l.rows)
-    if (row.is_op()) ops.push_back(row_json(row));
+  for (std::size_t i = 0; i < l.rows.size(); ++i)
+    if (l.rows[i].is_op()) ops.push_back(row_json(l.rows[i], r.row_steps[i]));
   return {{"config", r.config},
           {"phase", r.phase},
           {"steps", r.steps},
@@ -94,9 +143,12 @@ Json to_json(const Result& r) {
             {"flops", sum.flops},
             {"flops_matmul", sum.flops_mm}}},
           {"steps_uj", r.step_uj},
+          {"steps_s", r.step_s},
           {"ops", ops},
           {"unattributed_uj", l.rows[energy::kUnattributed].energy_uj},
+          {"unattributed_steps_uj", r.row_steps[energy::kUnattributed].uj},
           {"profiler_uj", l.rows[energy::kProfiler].energy_uj},
+          {"profiler_steps_uj", r.row_steps[energy::kProfiler].uj},
           {"coverage", r.coverage()},
           {"overhead",
            {{"pairs", r.overhead.pairs},
@@ -118,17 +170,15 @@ std::string total_line(const Ledger& l) {
 
 std::string provenance(const Result& r) {
   const Ledger& l = r.ledger;
-  const Difference &time = r.overhead.time, &cpu = r.overhead.cpu_time;
   return fmt::format(
       "{}: {}, {} steps of {} images, {} threads\n"
       "energy: {} by {} ({}); shared out by profile \"{}\"\n"
       "ops cover {:.1f} % of the time\n"
-      "profiling costs {:+.2f} % of a step's time ({:+.2f} to {:+.2f}), {:+.2f} % of its thread "
-      "time "
-      "({:+.2f} to {:+.2f}); {} pairs of steps without and with it\n",
+      "profiling costs, of a step's time: {}; of its thread time: {}; {} pairs of steps without "
+      "and with it\n",
       r.config, r.phase, r.steps, r.batch, r.threads, energy::to_string(l.kind), l.meter, l.source,
-      l.calibration, 100 * r.coverage(), time.percent, time.low, time.high, cpu.percent, cpu.low,
-      cpu.high, r.overhead.pairs);
+      l.calibration, 100 * r.coverage(), text_of(r.overhead.time), text_of(r.overhead.cpu_time),
+      r.overhead.pairs);
 }
 
 void print(const Result& r, By by, Sort sort) {

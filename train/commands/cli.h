@@ -4,8 +4,14 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <new>
+#include <string_view>
+#include <system_error>
 
+#include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
 #include "train/commands/commands.h"
 
@@ -16,6 +22,19 @@ inline std::string config_help() {
   for (const BuiltinConfig& builtin : builtin_configs())
     names += fmt::format("{}{}", names.empty() ? "" : ", ", builtin.name);
   return fmt::format("TOML file, or a built-in configuration ({})", names);
+}
+
+// For every option that is no whole number. CLI::Range lets NaN pass: it is neither below nor
+// above.
+inline CLI::Validator number_between(double low, double high) {
+  return CLI::Validator(
+      [=](std::string& text) -> std::string {
+        double value = 0;
+        if (CLI::detail::lexical_cast(text, value) && value >= low && value <= high) return "";
+        return fmt::format("expected a number from {:g} to {:g}, got {}", low, high,
+                           printable(text));
+      },
+      fmt::format("FLOAT in [{:g} - {:g}]", low, high));
 }
 
 inline void add_settings(CLI::App& app, std::vector<std::string>& settings) {
@@ -54,19 +73,42 @@ struct Commands {
   }
 };
 
+// The exception under way in one line on standard error, and the exit code for it.
+inline int tell_failure(const char* name) {
+  const auto tell = [&](const std::string_view fault) {
+    fmt::print(stderr, "{}: {}\n", name, fault);
+  };
+  try {
+    throw;
+  } catch (const UsageError& e) {
+    tell(e.what());
+    return 2;
+  } catch (const std::bad_alloc&) {
+    tell("no memory left");
+  } catch (const std::system_error& e) {
+    const bool of_thread = e.code() == std::errc::resource_unavailable_try_again;
+    tell(of_thread ? "cannot start a thread: the system has none left" : e.what());
+  } catch (const std::exception& e) {
+    tell(e.what());
+  }
+  return 1;
+}
+
 // The whole of main(): errors become one line on standard error and an exit code.
 template <class Body>
 int run_program(const char* name, Body&& body) {
+  // For what nothing can catch: destructors of the JSON library need memory.
+  static const char* const program = name;
+  std::set_terminate([] {
+    std::set_terminate(std::abort);
+    std::_Exit(tell_failure(program));
+  });
   try {
     const int code = body();
     require(std::fflush(stdout) == 0, "standard output", "cannot write: {}", std::strerror(errno));
     return code;
-  } catch (const UsageError& e) {
-    fmt::print(stderr, "{}: {}\n", name, e.what());
-    return 2;
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "{}: {}\n", name, e.what());
-    return 1;
+  } catch (...) {
+    return tell_failure(name);
   }
 }
 

@@ -81,7 +81,7 @@ int report_command(const ReportOptions& options);
 struct ExperimentOptions : ModelOptions {
   std::string experiment, scale, out;
   std::optional<std::int64_t> repeats;
-  std::optional<double> target;  // micro F1
+  std::optional<double> target, margin_points;  // micro F1; points of it
 };
 int experiment_command(const ExperimentOptions& options);
 

@@ -21,6 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kRoundSeconds = 0.05;  // of one variant, at least: what a meter can resolve
+constexpr double kConfidence = 0.95;
 
 struct Trained {
   Scores scores;
@@ -34,14 +35,9 @@ struct Arm {
   std::unique_ptr<MeasuredStep> step;
   std::int64_t parameters = 0;
   std::uint64_t flops = 0, peak_bytes = 0;
-  std::vector<double> ms;              // of every step
-  std::vector<double> cpu_ms, joules;  // a step, of every round
+  std::vector<double> ms, cpu_ms, joules;  // a step, of every round: all three of the same steps
   std::optional<Trained> trained;
 };
-
-double least(const std::vector<double>& values) {
-  return *std::min_element(values.begin(), values.end());
-}
 
 // What the other variants hold was in use before, so the peak is this one's own.
 void make_step(Arm& arm) {
@@ -55,9 +51,10 @@ void make_step(Arm& arm) {
 
 void bench_round(Arm& arm, energy::Meter& meter) {
   const energy::Window window = energy::measure(meter, kRoundSeconds, [&](std::uint64_t calls) {
-    for (std::uint64_t i = 0; i < calls; ++i) arm.ms.push_back(arm.step->timed_ms());
+    for (std::uint64_t i = 0; i < calls; ++i) (*arm.step)();
   });
   const auto steps = static_cast<double>(window.calls);
+  arm.ms.push_back(window.seconds * 1e3 / steps);
   arm.cpu_ms.push_back(window.cpu_seconds * 1e3 / steps);
   arm.joules.push_back(window.total_uj() * 1e-6 / steps);
 }
@@ -102,63 +99,120 @@ std::vector<Arm> arms_of(const CompareOptions& options) {
   return arms;
 }
 
+// What a variant is, and what it took, round by round.
 struct Figure {
   const char* name;
-  double (*of)(const Arm&);
-  const char* unit;  // of the table's column
+  double (*of)(const Arm&);  // null: it was measured
+  const std::vector<double>& (*rounds)(const Arm&);
+  const char* unit;  // of the table's column; null: it has none
   double scale;      // of the table, against the figure
   int decimals;
+
+  double value(const Arm& arm) const { return of ? of(arm) : statistics::median(rounds(arm)); }
 };
 constexpr Figure kFigures[] = {
-    {"parameters", [](const Arm& a) { return static_cast<double>(a.parameters); }, "parameters", 1,
-     0},
-    {"flops_per_step", [](const Arm& a) { return static_cast<double>(a.flops); }, "GFLOP", 1e-9, 3},
-    {"ms_per_step", [](const Arm& a) { return least(a.ms); }, "ms", 1, 3},
-    {"energy_j_per_step", [](const Arm& a) { return least(a.joules); }, "J", 1, 4},
-    {"peak_bytes", [](const Arm& a) { return static_cast<double>(a.peak_bytes); }, "peak MB", 1e-6,
-     1},
+    {"parameters", [](const Arm& a) { return static_cast<double>(a.parameters); }, nullptr,
+     "parameters", 1, 0},
+    {"flops_per_step", [](const Arm& a) { return static_cast<double>(a.flops); }, nullptr, "GFLOP",
+     1e-9, 3},
+    {"ms_per_step", nullptr, [](const Arm& a) -> const std::vector<double>& { return a.ms; }, "ms",
+     1, 3},
+    {"cpu_ms_per_step", nullptr,
+     [](const Arm& a) -> const std::vector<double>& { return a.cpu_ms; }, nullptr, 1, 3},
+    {"energy_j_per_step", nullptr,
+     [](const Arm& a) -> const std::vector<double>& { return a.joules; }, "J", 1, 4},
+    {"peak_bytes", [](const Arm& a) { return static_cast<double>(a.peak_bytes); }, nullptr,
+     "peak MB", 1e-6, 1},
 };
 
+// To the first variant's. Measured figures are compared round by round, since what disturbs the
+// machine disturbs neighbours alike.
+struct Ratio {
+  double value = 1;
+  std::optional<statistics::Interval> interval;  // of measured figures, from 6 rounds on
+  bool noise = false;                            // it may be 1
+};
+
+Ratio ratio_of(const Figure& figure, const Arm& arm, const Arm& first) {
+  if (figure.of) return {figure.of(arm) / figure.of(first), {}, false};
+  const std::vector<double>&a = figure.rounds(first), &b = figure.rounds(arm);
+  std::vector<double> ratios;
+  for (std::size_t round = 0; round < a.size(); ++round) ratios.push_back(b[round] / a[round]);
+  Ratio ratio{statistics::median(ratios), statistics::median_interval(ratios, kConfidence), false};
+  ratio.noise = &arm != &first &&
+                (!ratio.interval || (ratio.interval->low <= 1 && ratio.interval->high >= 1));
+  return ratio;
+}
+
 Json to_json(const Arm& arm, const Arm& first) {
-  Json ratios;
-  for (const Figure& f : kFigures) ratios[f.name] = f.of(arm) / f.of(first);
+  Json out{{"attention", arm.label}}, ratios, intervals, noise, rounds;
+  for (const Figure& f : kFigures) {
+    const Ratio ratio = ratio_of(f, arm, first);
+    out[f.name] = f.value(arm);
+    ratios[f.name] = ratio.value;
+    if (f.of) continue;
+    const statistics::Interval spread = statistics::quartiles(f.rounds(arm));
+    out["quartiles"][f.name] = {spread.low, spread.high};
+    rounds[f.name] = f.rounds(arm);
+    noise[f.name] = ratio.noise;
+    intervals[f.name] =
+        ratio.interval ? Json{ratio.interval->low, ratio.interval->high} : Json(nullptr);
+  }
+  for (const auto& [name, figures] : {std::pair{"ratios", ratios},
+                                      {"ratio_intervals", intervals},
+                                      {"within_noise", noise},
+                                      {"rounds", rounds}})
+    out[name] = figures;
+  out["parameters"] = arm.parameters;  // counts are whole numbers
+  out["flops_per_step"] = arm.flops;
+  out["peak_bytes"] = arm.peak_bytes;
   const auto& t = arm.trained;
-  Json out{{"attention", arm.label},
-           {"parameters", arm.parameters},
-           {"flops_per_step", arm.flops},
-           {"ms_per_step", least(arm.ms)},
-           {"ms_median", statistics::median(arm.ms)},
-           {"cpu_ms_per_step", least(arm.cpu_ms)},
-           {"energy_j_per_step", least(arm.joules)},
-           {"energy_j_median", statistics::median(arm.joules)},
-           {"peak_bytes", arm.peak_bytes},
-           {"ratios", ratios},
-           {"micro_f1", t ? Json(t->scores.micro_f1) : Json()},
-           {"macro_f1", t ? Json(t->scores.macro_f1) : Json()},
-           {"accuracy", t ? Json(t->scores.accuracy) : Json()},
-           {"train", nullptr}};
+  out["micro_f1"] = t ? Json(t->scores.micro_f1) : Json();
+  out["macro_f1"] = t ? Json(t->scores.macro_f1) : Json();
+  out["accuracy"] = t ? Json(t->scores.accuracy) : Json();
+  out["train"] = nullptr;
   if (t) out["train"] = {{"energy_j", t->joules}, {"seconds", t->seconds}, {"folder", t->folder}};
   return out;
 }
 
+// "12.345 (12.1 to 13.0)": the median and the quartiles of what was measured.
+std::string figure_cell(const Figure& f, const Arm& arm) {
+  const std::string text = fmt::format("{:.{}f}", f.value(arm) * f.scale, f.decimals);
+  if (f.of) return text;
+  const statistics::Interval spread = statistics::quartiles(f.rounds(arm));
+  return fmt::format("{} ({:.{}f} to {:.{}f})", text, spread.low * f.scale, f.decimals,
+                     spread.high * f.scale, f.decimals);
+}
+
+std::vector<std::string> cells_of(const Arm& arm, const Arm& first) {
+  const auto& t = arm.trained;
+  std::vector<std::string> cells{arm.label, t ? fmt::format("{:.4f}", t->scores.micro_f1) : "-"};
+  for (const Figure& f : kFigures) {
+    if (!f.unit) continue;
+    const Ratio ratio = ratio_of(f, arm, first);
+    cells.push_back(figure_cell(f, arm));
+    cells.push_back(fmt::format("{:.3f}{}", ratio.value, ratio.noise ? "~" : " "));
+  }
+  if (t)
+    cells.push_back(
+        fmt::format("{}, {:.0f} s: {}", with_prefix(t->joules, "J"), t->seconds, t->folder));
+  return cells;
+}
+
 void print_table(const std::vector<Arm>& arms) {
-  std::size_t width = 9;
-  for (const Arm& arm : arms) width = std::max(width, arm.label.size());
-  const bool trained = std::any_of(arms.begin(), arms.end(), [](auto& a) { return a.trained; });
-  fmt::print("{:<{}} {:>7}", "attention", width, "F1");
-  for (const Figure& f : kFigures) fmt::print(" {:>11} {:>6}", f.unit, "ratio");
-  fmt::print("{}\n", trained ? "    training" : "");
-  for (const Arm& arm : arms) {
-    const auto& t = arm.trained;
-    fmt::print("{:<{}} {:>7}", arm.label, width,
-               t ? fmt::format("{:.4f}", t->scores.micro_f1) : "-");
-    for (const Figure& f : kFigures) {
-      const double value = f.of(arm);
-      fmt::print(" {:>11.{}f} {:>6.3f}", value * f.scale, f.decimals, value / f.of(arms[0]));
-    }
-    fmt::print("{}\n", t ? fmt::format("    {}, {:.0f} s: {}", with_prefix(t->joules, "J"),
-                                       t->seconds, t->folder)
-                         : "");
+  std::vector<std::vector<std::string>> rows{{"attention", "F1"}};
+  for (const Figure& f : kFigures)
+    if (f.unit) rows[0].insert(rows[0].end(), {f.unit, "ratio "});
+  if (std::any_of(arms.begin(), arms.end(), [](auto& a) { return a.trained; }))
+    rows[0].push_back("training");
+  for (const Arm& arm : arms) rows.push_back(cells_of(arm, arms[0]));
+  std::vector<std::size_t> widths(rows[0].size());
+  for (const auto& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  for (const auto& row : rows) {
+    fmt::print("{:<{}}", row[0], widths[0]);
+    for (std::size_t c = 1; c < row.size(); ++c) fmt::print("  {:>{}}", row[c], widths[c]);
+    fmt::print("\n");
   }
 }
 
@@ -199,13 +253,17 @@ int compare_command(const CompareOptions& options) {
   } else {
     print_table(arms);
     fmt::print(
-        "{}: a training step of {} images on random data, {} threads; ms and J are the least of "
-        "{} rounds, the variants in turn\n"
+        "{}: a training step of {} images on random data, {} threads; ms and J are medians "
+        "(quartiles) of {} rounds, the variants in turn\n"
+        "ratio: to the first, round by round; ~ within noise: {}\n"
         "energy: {} by {} ({})\n"
         "peak MB: what the engine's allocator had in use for this variant alone (weights, "
         "moments, activations, gradients, scratch), without the program itself\n",
-        config.run.name, batch, cpu::threads(), options.steps, energy::to_string(meter.kind()),
-        meter.name(), meter.source());
+        config.run.name, batch, cpu::threads(), options.steps,
+        statistics::median_interval(arms[0].ms, kConfidence)
+            ? "its 95 % interval holds 1"
+            : "so few rounds give no 95 % interval (--steps 6 or more do)",
+        energy::to_string(meter.kind()), meter.name(), meter.source());
   }
   return whole ? 0 : kInterruptedExitCode;
 }

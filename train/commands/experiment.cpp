@@ -64,8 +64,8 @@ bool train_all(const ExperimentOptions& options, const std::string& folder, cons
 }  // namespace
 
 int experiment_command(const ExperimentOptions& options) {
-  const Plan plan = make_plan(
-      {options.experiment, options.scale, options.all_settings(), options.repeats, options.target});
+  const Plan plan = make_plan({options.experiment, options.scale, options.all_settings(),
+                               options.repeats, options.target, options.margin_points});
   for (const auto& arm : plan.arms) check_run(arm.config);
   use_device(plan.arms[0].config);
   options.tell_device(plan.arms[0].config);
@@ -73,7 +73,7 @@ int experiment_command(const ExperimentOptions& options) {
   const std::string folder = options.out.empty()
                                  ? fmt::format("experiments/{}-{}", plan.experiment, plan.scale)
                                  : options.out;
-  claim_folder(folder, plan);
+  const std::unique_ptr<FolderLock> lock = claim_folder(folder, plan);
   const std::vector<PlannedRun> runs = schedule(plan);
   for (const PlannedRun& run : runs) progress_of(folder, run);  // refuses what is not of this plan
   const bool done = train_all(options, folder, plan, runs);

@@ -1,6 +1,7 @@
 // hgtrain forward: logits (and boxes), loss and gradients of given weights on given images, for
 // comparison with other programs. Nothing random happens.
 #include <algorithm>
+#include <cmath>
 
 #include "autograd/tape.h"
 #include "tensor/base/usage_error.h"
@@ -8,6 +9,7 @@
 #include "train/commands/commands.h"
 #include "train/config/selection.h"
 #include "train/step/loss.h"
+#include "train/step/non_finite.h"
 #include "train/step/teacher.h"
 #include "train/store/model.h"
 
@@ -149,6 +151,12 @@ int forward_command(const ForwardOptions& options) {
       input.labels.defined() ? with_gradients(model, input, config) : outputs_of(model, input, {});
   for (auto& [name, tensor] : out) tensor = as(tensor, DType::f32);
   write_safetensors(options.output, out);
+  const auto bad = std::find_if(out.begin(), out.end(), [](const auto& named) {
+    return !std::isfinite(first_non_finite(named.second));
+  });
+  if (bad != out.end())
+    fmt::print(stderr, "{}: {} is not finite: it holds {}\n", options.output, bad->first,
+               first_non_finite(bad->second));
   return 0;
 }
 

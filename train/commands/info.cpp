@@ -9,6 +9,7 @@
 #include "train/config/selection.h"
 #include "train/phases/registry.h"
 #include "train/phases/sample_batch.h"
+#include "train/phases/step_cost.h"
 #include "train/phases/supervised.h"
 
 namespace hg {
@@ -73,13 +74,6 @@ void count_scoring(const ModelConfig& m, const PatchSelection& selection) {
                selection.score);
 }
 
-// Takes a training step without computing it.
-void take_dry(Learner& learner, const Batch& batch, Observer& observer) {
-  const ObserverGuard guard(observer);
-  const DryRun dry;
-  learner.learn_from(batch);
-}
-
 // One image in training: scored, its kept patches alone or all of them. All parameters of the model
 // learn classes and, if the run ends with finding them, boxes.
 CostTable table_of_one_image(const Config& config, const nn::VitOptions& options,
@@ -117,12 +111,13 @@ struct Unfiltered {
   }
 };
 
-Json flops_of(const Row& row) {
-  return {{"forward", row.forward.flops()},
-          {"backward", row.backward.flops()},
-          {"forward_matmul", row.forward.flops_mm},
-          {"backward_matmul", row.backward.flops_mm}};
+Json flops_of(const Cost& forward, const Cost& backward) {
+  return {{"forward", forward.flops()},
+          {"backward", backward.flops()},
+          {"forward_matmul", forward.flops_mm},
+          {"backward_matmul", backward.flops_mm}};
 }
+Json flops_of(const Row& row) { return flops_of(row.forward, row.backward); }
 
 Json to_json(const Unfiltered& u, const Row& filtered) {
   Json expected;
@@ -185,26 +180,6 @@ void print_table(const CostTable& table, const Row& total) {
       static_cast<double>(total.backward.flops_mm) * 1e-9);
 }
 
-struct StepCost {
-  std::int64_t images;
-  Row total;
-};
-// Of phase `index`, with patches dropped where [select] drops them. None: it has no training steps,
-// or what it trains depends on what a phase before it prunes.
-std::optional<StepCost> step_cost(const Config& config, std::size_t index) {
-  for (std::size_t i = 0; i <= index; ++i)
-    if (kind_of(config.phases[i]).prunes) return std::nullopt;
-  const PhaseKind& kind = kind_of(config.phases[index]);
-  const BatchShape shape = kind.shape(config, config.phases[index]);
-  const auto learner = kind.learner(
-      {.config = config, .index = index, .options = options_to_measure(config), .hollow = true});
-  CostTable table;
-  take_dry(*learner,
-           sample_batch(config, shape, patch_selection(config, Split::train), Contents::none),
-           table);
-  return StepCost{shape.images, total_of(table)};
-}
-
 // Of every phase of the run, where it has a cost of its own.
 Json phases_json(const Config& config) {
   Json phases = Json::array();
@@ -212,7 +187,7 @@ Json phases_json(const Config& config) {
     Json& row = phases.emplace_back(Json{{"kind", config.phases[i].kind}});
     if (const auto cost = step_cost(config, i)) {
       row["images_per_step"] = cost->images;
-      row["flops_per_step"] = flops_of(cost->total);
+      row["flops_per_step"] = flops_of(cost->forward, cost->backward);
     }
   }
   return phases;
@@ -224,8 +199,8 @@ void print_phases(const Config& config) {
     const std::string& kind = config.phases[i].kind;
     if (const auto cost = step_cost(config, i))
       fmt::print("phase {} {}: a step of {} images, forward {:.4f} GFLOP, backward {:.4f}\n", i,
-                 kind, cost->images, static_cast<double>(cost->total.forward.flops()) * 1e-9,
-                 static_cast<double>(cost->total.backward.flops()) * 1e-9);
+                 kind, cost->images, static_cast<double>(cost->forward.flops()) * 1e-9,
+                 static_cast<double>(cost->backward.flops()) * 1e-9);
     else
       fmt::print("phase {} {}: {}\n", i, kind,
                  kind_of(config.phases[i]).learner

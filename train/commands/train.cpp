@@ -10,23 +10,27 @@ namespace hg {
 namespace {
 
 std::string prepare_folder(const TrainOptions& options, const Config& config) {
-  if (!options.resume) {
-    usage_require(options.out.empty() || !is_file(RunFolder{options.out}.state()), options.out,
-                  "holds a run already; --resume goes on with it");
-    if (options.out.empty()) return make_fresh_folder("runs", config.run.name);
-    make_folder(options.out);
-    return options.out;
-  }
-  usage_require(!options.out.empty(), "--resume", "needs --out RUN_DIR");
-  usage_require(is_folder(options.out), options.out, "no such run folder to resume");
+  if (options.out.empty()) return make_fresh_folder("runs", config.run.name);
+  usage_require(options.resume || !is_file(RunFolder{options.out}.state()), options.out, "{}",
+                kHoldsRun);
+  if (options.resume && !is_folder(options.out) && !options.quiet)
+    fmt::print(stderr, "{}: no run there yet, so it begins\n", options.out);
+  make_folder(options.out);
   return options.out;
 }
 
 // A resumed run goes on with the configuration it was started with.
 Config configuration(const TrainOptions& options) {
-  Config given = options.load();
-  if (options.resume && !options.out.empty()) check_resumable(options.out, given);
-  return given;
+  usage_require(!options.resume || !options.out.empty(), "--resume", "needs --out RUN_DIR");
+  if (options.resume && is_file(RunFolder{options.out}.config())) {
+    const Config config = config_to_resume(options.out, options.config, options.all_settings());
+    use_device(config);
+    return config;
+  }
+  usage_require(!options.config.empty(), "CONFIG",
+                "expected a configuration{}; hgtrain train --help lists those that are built in",
+                options.resume ? ", as there is no run in " + options.out : "");
+  return options.load();
 }
 
 void print_result(const Config& config, const RunEnding& ending, const std::string& folder) {
@@ -41,11 +45,18 @@ void print_result(const Config& config, const RunEnding& ending, const std::stri
         "{}: joule budget of {} J used up ({:.3f} J) after step {}; --resume with a larger "
         "run.joule_budget goes on\n",
         s.name, config.run.joule_budget, s.energy_j.value, ending.steps);
-  fmt::print("{}: {}{}, {:.0f} s, {} {}, {}{}; {}\n", s.name,
+  fmt::print("{}: {}{}, {:.0f} s, {}, {} {}, {} to {}, {}{}; {}\n", s.name,
              ending.end == RunEnd::interrupted ? "interrupted, " : "", scores, s.seconds,
-             with_prefix(s.energy_j.value, "J"), s.energy_kind, with_prefix(s.co2_g, "g CO2"),
+             with_prefix(static_cast<double>(s.flops), "FLOP"), with_prefix(s.energy_j.value, "J"),
+             s.energy_kind, with_prefix(s.energy_j.low, "J"), with_prefix(s.energy_j.high, "J"),
+             with_prefix(s.co2_g, "g CO2"),
              s.select && !s.select->saves ? " (patches zeroed, not dropped: nothing saved)" : "",
              folder);
+  if (const std::string note = s.cpu_share_note(); !note.empty())
+    fmt::print("{}: {}\n", s.name, note);
+  if (!s.meter_notes.empty())
+    fmt::print("{}: faults of the meter: {}; the energy is between {} and {}\n", s.name,
+               s.meter_notes, with_prefix(s.energy_j.low, "J"), with_prefix(s.energy_j.high, "J"));
   if (!ending.trace_note.empty()) fmt::print("{}: {}\n", s.name, ending.trace_note);
 }
 
@@ -58,14 +69,17 @@ int train_command(const TrainOptions& options) {
   if (!goes_on(options.out, options.resume)) initial_weights(config);
   const std::string folder = prepare_folder(options, config);
   if (!options.quiet) options.tell_device(config);
-  const RunEnding ending =
-      train_run(config, std::move(data),
-                {folder, options.resume, options.trace, progress_mode(stderr, options.quiet)});
+  const RunEnding ending = train_run(
+      config, std::move(data),
+      {folder, options.resume, options.trace, progress_mode(stderr, options.quiet), true});
   if (options.json)
     fmt::print("{}\n", to_json(ending.summary));
   else if (!options.quiet)
     print_result(config, ending, folder);
-  return ending.end == RunEnd::interrupted ? kInterruptedExitCode : 0;
+  if (const std::string& reason = ending.summary.energy_unsaved; !reason.empty())
+    fmt::print(stderr, "hgtrain: {}; energy files lack the end of the run\n", reason);
+  if (ending.end == RunEnd::interrupted) return kInterruptedExitCode;
+  return ending.summary.energy_unsaved.empty() ? 0 : 1;
 }
 
 }  // namespace hg

@@ -99,6 +99,9 @@ Config parse_config(std::string_view toml, const std::string& source,
 // The whole resolved configuration: parse_config() of it gives an equal Config.
 std::string to_toml(const Config& config);
 
+// The first key in which they differ: "train.epochs = 5, not 3"; empty: none.
+std::string first_difference(const Config& a, const Config& b);
+
 struct BuiltinConfig {
   std::string_view name, toml;
 };

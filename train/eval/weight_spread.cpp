@@ -17,7 +17,7 @@ CachedVector<Probed> probe(const nn::Vit& model, const Batch& batch, Spread what
   const PhaseScope phase(Phase::eval);
   const GroupPlan plan = plan_groups(model, batch);
   CachedVector<nn::PassRecord> records(static_cast<std::size_t>(plan.groups));
-  for_each_group(plan, [&](int, std::int64_t g) {
+  for_each_group(plan, [&](std::int64_t g) {
     nn::PassRecord& record = records[static_cast<std::size_t>(g)];
     record.probe = what;
     const Batch part = plan.part_of(batch, g);

@@ -1,5 +1,5 @@
 // From runs' figures to statistics (nn/METHODS.md, section 9): every arm described, and compared to
-// the baseline in energy, F1, time and energy to a target F1. Pure.
+// the baseline, seed by seed, in energy, F1, time and energy to a target F1. Pure.
 #pragma once
 
 #include "train/experiment/figures.h"
@@ -22,7 +22,14 @@ struct Target {
 // Of the runs of an arm that reached the target; the others are censored: they would need more.
 struct ToTarget {
   std::size_t reached = 0;
-  std::optional<double> mean_epochs, mean_energy_j;  // none: no run reached it
+  std::optional<double> mean_epochs, mean_energy_j, mean_flops;  // none: no run reached it
+};
+
+// 100 (1 - FLOPs of the arm / FLOPs of the baseline). FLOPs are counted, not estimated: this has
+// no interval, only a range over the seeds, of no width where every run has as many.
+struct FlopsSaving {
+  double percent = 0;  // of the means
+  statistics::Interval range;
 };
 
 struct ArmResult {
@@ -32,6 +39,7 @@ struct ArmResult {
   std::vector<std::optional<statistics::ArmSummary>> summaries;
   ToTarget to_target;
   double mean_flops = 0, mean_tokens_per_image = 0;
+  std::optional<FlopsSaving> flops_saving;  // none: the baseline, or no seed in common with it
   bool pareto = false;  // no other arm has less energy at no lower F1, by their means
 
   const std::optional<statistics::ArmSummary>& summary(Metric metric) const {
@@ -39,13 +47,18 @@ struct ArmResult {
   }
 };
 
-// An arm against the baseline, in one metric.
+// An arm against the baseline, in one metric, by the seeds that both have runs of.
 struct Contrast {
   std::string arm;
   Metric metric = Metric::energy_j;
   statistics::Comparison comparison;  // a is the baseline
   double p_holm = 1;                  // corrected for the arms compared in this metric
+
+  // What is said of an arm is what both show, the interval of the saving and the corrected test.
+  bool shown_less() const;
+  bool shown_more() const;
 };
+inline constexpr double kAlpha = 0.05;
 
 struct Analysis {
   std::vector<ArmResult> arms;  // those with runs, as planned; the baseline first
@@ -55,10 +68,11 @@ struct Analysis {
   std::vector<std::string> obstacles;
 
   const ArmResult* baseline() const { return arms.empty() ? nullptr : &arms[0]; }
+  const ArmResult* arm(const std::string& name) const;
   const Contrast* contrast(const std::string& arm, Metric metric) const;
 };
 
-// Runs of arms that the baseline has no runs for are described, but not compared.
+// Runs whose seed the baseline has no run of are described, but not compared.
 Analysis analyse(const Plan& plan, const std::vector<RunFigures>& runs);
 
 }  // namespace hg::experiment

@@ -1,6 +1,7 @@
 // The answer to an experiment's question in words that follow from its numbers, by fixed rules:
-// energy is saved where data, epochs, batch and device are equal and the 95 % interval of the
-// saving lies above 0. Pure.
+// energy is saved where data, epochs, batch and device are equal, the 95 % interval of the saving
+// lies above 0 and the corrected test agrees; F1 is the same where a test of equivalence says so.
+// Pure.
 #pragma once
 
 #include "train/experiment/analysis.h"
@@ -10,9 +11,13 @@ namespace hg::experiment {
 // The names are those of results.json.
 enum class Finding { saves, saves_at_lower_f1, no_saving_shown, costs_more, cannot_be_said };
 
+// Of the arm's F1 against the baseline's. Not to find a difference does not make them equivalent.
+enum class F1Finding { equivalent, lower, higher, not_shown };
+
 struct ArmAnswer {
   std::string arm;
   Finding finding = Finding::cannot_be_said;
+  F1Finding f1 = F1Finding::not_shown;
   std::string text;       // a few sentences with the numbers
   std::string to_target;  // one sentence
 };

@@ -10,14 +10,15 @@ namespace hg::experiment {
 namespace {
 
 void take_metrics(RunFigures& run, const std::string& path) {
-  double joules = 0, tokens_per_image = 0;
+  double joules = 0, flops = 0, tokens_per_image = 0;
   for (const EpochRow& row : read_metrics(path)) {
     joules += row.energy_j;
+    flops += static_cast<double>(row.flops);
     if (row.tokens_per_image) {
       tokens_per_image += *row.tokens_per_image;
       run.epochs += 1;
     }
-    if (row.micro_f1) run.evaluations.push_back({run.epochs, joules, *row.micro_f1});
+    if (row.micro_f1) run.evaluations.push_back({run.epochs, joules, *row.micro_f1, flops});
   }
   usage_require(!run.evaluations.empty(), path, "holds no evaluation");
   // Every epoch of an experiment has as many images.

@@ -1,13 +1,11 @@
 #include "train/experiment/folder.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <sstream>
 
 #include "tensor/base/files.h"
 #include "tensor/base/json_value.h"
+#include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
 #include "train/store/run_folder.h"
 #include "train/store/summary.h"
@@ -18,54 +16,52 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// The first line in which two written configurations differ; comments tell no difference.
-struct Difference {
-  std::string before, now;
-};
-std::optional<Difference> difference_of(const std::string& before, const std::string& now) {
-  std::istringstream a(before), b(now);
-  const auto next = [](std::istringstream& in, std::string& line) {
-    const bool more = !std::getline(in, line).fail();
-    line.resize(std::min(line.size(), line.find("  #")));
-    return more;
-  };
-  Difference lines;
-  while (true) {
-    const bool more_before = next(a, lines.before), more_now = next(b, lines.now);
-    if (lines.before != lines.now || more_before != more_now) return lines;
-    if (!more_before) return std::nullopt;
-  }
-}
-
 void check_identity(const std::string& folder, const JsonValue& before, const Plan& plan) {
   const std::string experiment = before.text_if_any("experiment"),
                     scale = before.text_if_any("scale");
   usage_require(experiment == plan.experiment && scale == plan.scale, folder,
-                "holds {} at scale {}, not {} at scale {}; --out names another folder", experiment,
-                scale, plan.experiment, plan.scale);
+                "holds {} at scale {}, not {} at scale {}; --out names another folder",
+                printable(experiment), printable(scale), plan.experiment, plan.scale);
   for (const Arm& arm : plan.arms) {
-    const auto d = difference_of(before["arms"].text_if_any(arm.name), to_toml(arm.config));
-    if (d)
-      usage_fail(folder,
-                 "was begun with other settings ({}: \"{}\", now \"{}\"); --out names another "
-                 "folder",
-                 arm.name, d->before, d->now);
+    const std::string kept = before["arms"].text_if_any(arm.name);
+    const std::string difference = first_difference(
+        parse_config(kept, fmt::format("{}/experiment.json: {}", folder, arm.name)), arm.config);
+    usage_require(difference.empty(), folder,
+                  "was begun with other settings ({}: {}); --out names another folder", arm.name,
+                  difference);
   }
+}
+
+// But for a lock, and what a kill left of claiming the folder.
+bool holds_files(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (entry.path().filename() != FolderLock::kFile && entry.path().extension() != kTemporary)
+      return true;
+  return false;
 }
 
 }  // namespace
 
-void claim_folder(const std::string& folder, const Plan& plan) {
+std::unique_ptr<FolderLock> claim_folder(const std::string& folder, const Plan& plan) {
   const std::string path = folder + "/experiment.json";
-  if (is_file(path)) return check_identity(folder, JsonValue::read(path), plan);
-  std::error_code error;
-  usage_require(!is_folder(folder) || fs::is_empty(folder, error), folder,
-                "holds files, but no experiment; --out names another folder");
+  const auto check_others = [&] {
+    usage_require(is_file(path) || !holds_files(folder), folder,
+                  "holds files, but no experiment; --out names another folder");
+  };
+  check_others();  // before anything is made in it
   make_folder(folder);
+  auto lock = std::make_unique<FolderLock>(folder);
+  check_others();
+  if (is_file(path)) {
+    check_identity(folder, JsonValue::read(path), plan);
+    return lock;
+  }
   Json arms = Json::object();
   for (const Arm& arm : plan.arms) arms[arm.name] = to_toml(arm.config);
   const Json identity{{"experiment", plan.experiment}, {"scale", plan.scale}, {"arms", arms}};
   write_file(path, identity.dump(2) + "\n");
+  return lock;
 }
 
 std::string run_folder(const std::string& folder, const PlannedRun& run) {

@@ -266,6 +266,9 @@ Plan make_plan(const Request& request) {
   plan.target_f1 = request.target_f1;
   usage_require(!plan.target_f1 || (*plan.target_f1 > 0 && *plan.target_f1 <= 1), "--target",
                 "expected a micro F1 above 0 and at most 1");
+  plan.margin_points = request.margin_points.value_or(plan.margin_points);
+  usage_require(plan.margin_points > 0 && plan.margin_points <= 100, "--margin",
+                "expected points of F1 above 0 and at most 100, got {}", plan.margin_points);
   plan.goal = question.goal;
   for (const ArmRow& row : rows) {
     std::vector<std::string> settings = for_all;

@@ -27,6 +27,7 @@ struct Plan {
   std::int64_t repeats = 0, first_seed = 1;
   std::optional<double> target_f1;  // none: kTargetShare of the baseline's mean final micro F1
   std::optional<Goal> goal;
+  double margin_points = 0.5;  // of micro F1: how far apart arms may be that have "the same"
 };
 inline constexpr double kTargetShare = 0.99;
 
@@ -35,6 +36,7 @@ struct Request {
   std::vector<std::string> settings = {};
   std::optional<std::int64_t> repeats = {};  // none: the scale's
   std::optional<double> target_f1 = {};
+  std::optional<double> margin_points = {};  // none: the plan's
 };
 // Throws UsageError for an unknown experiment or scale, for settings that an arm cannot have, and
 // for those that the arms differ in.

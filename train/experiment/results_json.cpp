@@ -54,10 +54,12 @@ Json run_json(const RunFigures& r, const std::optional<Target>& target) {
     const statistics::EnergyToTarget t = r.to_target(target->f1);
     json["target_reached"] = t.reached;  // else the two figures are censored: no value
     json["energy_to_target_j"] = t.reached ? Json(t.energy_j) : Json();
+    json["flops_to_target"] = t.reached ? Json(t.flops) : Json();
     json["epochs_to_target"] = t.reached ? Json(t.epoch) : Json();
   }
   for (const statistics::EvaluationPoint& e : r.evaluations)
-    json["evaluations"].push_back({{"epoch", e.epoch}, {"energy_j", e.energy_j}, {"f1", e.f1}});
+    json["evaluations"].push_back(
+        {{"epoch", e.epoch}, {"energy_j", e.energy_j}, {"flops", e.flops}, {"f1", e.f1}});
   return json;
 }
 
@@ -87,9 +89,17 @@ Json arm_json(const Plan& plan, const ArmResult& arm) {
   json["target"] = {{"reached", arm.to_target.reached},
                     {"censored", arm.runs.size() - arm.to_target.reached},
                     {"mean_epochs", or_null(arm.to_target.mean_epochs)},
-                    {"mean_energy_j", or_null(arm.to_target.mean_energy_j)}};
+                    {"mean_energy_j", or_null(arm.to_target.mean_energy_j)},
+                    {"mean_flops", or_null(arm.to_target.mean_flops)}};
   json["pareto"] = arm.pareto;
   return json;
+}
+
+// Beside the saving in joules, and exact: low and high are the seeds' least and largest.
+Json flops_saving_json(const FlopsSaving* saved) {
+  return {{"flops_saving_percent", saved ? Json(saved->percent) : Json()},
+          {"flops_saving_low", low(saved ? &saved->range : nullptr)},
+          {"flops_saving_high", high(saved ? &saved->range : nullptr)}};
 }
 
 Json contrast_json(const Contrast& contrast) {
@@ -97,16 +107,18 @@ Json contrast_json(const Contrast& contrast) {
   const bool saves = contrast.metric != Metric::micro_f1;  // an F1 is not saved
   const statistics::Estimate* saving = saves ? address(c.saving_percent) : nullptr;
   const statistics::Interval* saved = saving ? address(saving->interval) : nullptr;
-  const statistics::Interval* difference = c.welch ? &c.welch->interval : nullptr;
+  const statistics::Interval* difference = c.paired_t ? &c.paired_t->interval : nullptr;
+  const statistics::Equivalence* equivalence = address(c.equivalence);
   const statistics::Interval* of_medians = address(c.median_difference.interval);
   return {{"baseline", c.a.name},
           {"arm", contrast.arm},
           {"metric", enum_name(contrast.metric)},
+          {"pairs", c.differences.n},
           {"saving_percent", saving ? Json(saving->value) : Json()},
           {"low", low(saved)},
           {"high", high(saved)},
           {"interval_refusal", c.interval_refusal},
-          {"difference", c.a.mean - c.b.mean},  // baseline - arm
+          {"difference", c.differences.mean},  // baseline - arm
           {"difference_low", low(difference)},
           {"difference_high", high(difference)},
           {"median_difference", c.median_difference.value},
@@ -116,6 +128,20 @@ Json contrast_json(const Contrast& contrast) {
           {"reason", c.reason},
           {"p", c.p},
           {"p_holm", contrast.p_holm},
+          {"difference_shapiro_w", c.differences.shapiro ? Json(c.differences.shapiro->w) : Json()},
+          {"difference_shapiro_p", c.differences.shapiro ? Json(c.differences.shapiro->p) : Json()},
+          {"paired_t", c.paired_t ? Json(c.paired_t->t) : Json()},
+          {"paired_t_df", c.paired_t ? Json(c.paired_t->df) : Json()},
+          {"paired_t_p", c.paired_t ? Json(c.paired_t->p) : Json()},
+          {"wilcoxon", c.wilcoxon.statistic},
+          {"wilcoxon_p", c.wilcoxon.p},
+          {"wilcoxon_exact", c.wilcoxon.exact},
+          // Asked of the F1 alone, where there is a margin.
+          {"margin", equivalence ? Json(equivalence->margin) : Json()},
+          {"tost_p", equivalence ? Json(equivalence->p) : Json()},
+          {"tost_low", low(equivalence ? &equivalence->interval : nullptr)},  // 90 %
+          {"tost_high", high(equivalence ? &equivalence->interval : nullptr)},
+          {"equivalent", saves ? Json() : Json(c.equivalent)},
           {"welch_t", c.welch ? Json(c.welch->t) : Json()},
           {"welch_df", c.welch ? Json(c.welch->df) : Json()},
           {"welch_p", c.welch ? Json(c.welch->p) : Json()},
@@ -134,6 +160,7 @@ Json answer_json(const Answer& answer) {
   for (const ArmAnswer& arm : answer.arms)
     arms.push_back({{"arm", arm.arm},
                     {"finding", enum_name(arm.finding)},
+                    {"f1", enum_name(arm.f1)},
                     {"text", arm.text},
                     {"to_target", arm.to_target}});
   return {{"headline", answer.headline},
@@ -157,7 +184,11 @@ std::string to_json(const Results& r, int indent) {
     for (const RunFigures& run : arm.runs) runs.push_back(run_json(run, a.target));
     arms.push_back(arm_json(r.plan, arm));
   }
-  for (const Contrast& contrast : a.contrasts) comparisons.push_back(contrast_json(contrast));
+  for (const Contrast& contrast : a.contrasts) {
+    comparisons.push_back(contrast_json(contrast));
+    if (contrast.metric == Metric::energy_j)
+      comparisons.back().update(flops_saving_json(address(a.arm(contrast.arm)->flops_saving)));
+  }
   Json json{{"experiment", r.plan.experiment},
             {"scale", r.plan.scale},
             {"question", r.plan.question},
@@ -165,6 +196,7 @@ std::string to_json(const Results& r, int indent) {
             {"repeats", r.plan.repeats},
             {"first_seed", r.plan.first_seed},
             {"settings", r.plan.settings},
+            {"margin_points", r.plan.margin_points},
             {"baseline", r.plan.arms[0].name},
             {"machine", r.machine},
             {"target", nullptr},

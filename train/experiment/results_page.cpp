@@ -59,12 +59,9 @@ std::string provenance(const Results& r) {
 std::string answers(const Results& r) {
   std::string html = "<ul>\n";
   for (const ArmAnswer& arm : r.answer.arms) {
-    const auto& arms = r.analysis.arms;
-    const auto found = std::find_if(arms.begin(), arms.end(),
-                                    [&](const ArmResult& a) { return a.name == arm.arm; });
-    html +=
-        fmt::format("<li><b>{}</b> ({}): {} {}</li>\n", escape_html(arm.arm),
-                    escape_html(found->title), escape_html(arm.text), escape_html(arm.to_target));
+    html += fmt::format("<li><b>{}</b> ({}): {} {}</li>\n", escape_html(arm.arm),
+                        escape_html(r.analysis.arm(arm.arm)->title), escape_html(arm.text),
+                        escape_html(arm.to_target));
   }
   return r.answer.arms.empty() ? "" : html + "</ul>\n";
 }
@@ -74,10 +71,23 @@ std::string shapiro_cells(const ArmSummary& s) {
   return fmt::format("<td title=\"{}\">-</td>", escape_html(s.shapiro_refusal)) + no_cell();
 }
 
+std::string optional_p_cell(const auto& test) { return test ? p_cell(test->p) : no_cell(); }
+
+// FLOPs are exact: no interval, but a range where runs of different seeds have different ones.
+std::string flops_saving_cell(const ArmResult& arm) {
+  if (!arm.flops_saving) return no_cell();
+  const FlopsSaving& saving = *arm.flops_saving;
+  std::string text = fmt::format("{:.1f}", saving.percent);
+  if (saving.range.low != saving.range.high)
+    text += fmt::format(" ({:.1f} to {:.1f})", saving.range.low, saving.range.high);
+  return cell(text, saving.percent);
+}
+
 std::string arms_table(const Analysis& a) {
-  std::string html = table_head(
-      {"arm", "what"}, {"runs", "energy J", "sd", "median", "W", "p normal", "micro F1", "sd",
-                        "macro F1", "seconds", "GFLOP", "tokens/image", "J/image", "Pareto"});
+  std::string html =
+      table_head({"arm", "what"},
+                 {"runs", "energy J", "sd", "median", "W", "p normal", "micro F1", "sd", "macro F1",
+                  "seconds", "GFLOP", "FLOPs saved %", "tokens/image", "J/image", "Pareto"});
   for (const ArmResult& arm : a.arms) {
     const ArmSummary &energy = *arm.summary(Metric::energy_j), &f1 = *arm.summary(Metric::micro_f1);
     double macro = 0, per_image = 0;
@@ -94,40 +104,48 @@ std::string arms_table(const Analysis& a) {
             cell(fmt::format("{:.4g}", energy.median), energy.median) + shapiro_cells(energy) +
             cell(f1.mean, 4) + cell(f1.sd, 4) + cell(macro, 4) +
             cell(arm.summary(Metric::seconds)->mean, 1) + cell(arm.mean_flops * 1e-9, 0) +
-            cell(arm.mean_tokens_per_image, 1) + cell(with_prefix(per_image, "J"), per_image) +
+            flops_saving_cell(arm) + cell(arm.mean_tokens_per_image, 1) +
+            cell(with_prefix(per_image, "J"), per_image) +
             cell(arm.pareto ? "yes" : "no", arm.pareto) + "</tr>\n";
   }
   return html + kTableEnd;
 }
 
-// Both tests, always; which of them the procedure chose, and why.
+// All tests, always; which of them the procedure chose, and why.
 std::string tests_table(const Analysis& a) {
   std::string html =
-      table_head({"metric", "arm"}, {"W", "p normal", "saving %", "low", "high", "p Welch",
-                                     "p Mann-Whitney", "chosen", "p Holm", "A12", "Hedges g"});
+      table_head({"metric", "arm"},
+                 {"pairs", "W", "p normal", "saving %", "low", "high", "p paired t", "p Wilcoxon",
+                  "chosen", "p Holm", "p TOST", "p Welch", "p Mann-Whitney", "A12", "Hedges g"});
   for (const Contrast& contrast : a.contrasts) {
     const Comparison& c = contrast.comparison;
     html += "<tr>" + label_cell(std::string(title(contrast.metric))) + label_cell(contrast.arm) +
-            shapiro_cells(c.b) + saving_cells(&contrast) +
-            (c.welch ? p_cell(c.welch->p) : no_cell()) + p_cell(c.mann_whitney.p) +
+            cell(static_cast<double>(c.differences.n), 0) + shapiro_cells(c.differences) +
+            saving_cells(&contrast) + optional_p_cell(c.paired_t) + p_cell(c.wilcoxon.p) +
             fmt::format("<td title=\"{}\">{}</td>", escape_html(c.reason),
-                        c.test == statistics::Test::welch ? "Welch" : "Mann-Whitney") +
-            p_cell(contrast.p_holm) + cell(c.a12, 2) + cell(c.hedges_g, 2) + "</tr>\n";
+                        c.test == statistics::Test::paired_t ? "paired t" : "Wilcoxon") +
+            p_cell(contrast.p_holm) + optional_p_cell(c.equivalence) + optional_p_cell(c.welch) +
+            p_cell(c.mann_whitney.p) + cell(c.a12, 2) + cell(c.hedges_g, 2) + "</tr>\n";
   }
   return html + kTableEnd;
 }
 
 std::string target_table(const Analysis& a) {
-  std::string html = table_head(
-      {"arm"}, {"reached", "of runs", "epochs, mean", "energy J, mean", "saving %", "low", "high"});
+  std::string html = table_head({"arm"}, {"reached", "of runs", "epochs, mean", "energy J, mean",
+                                          "GFLOP, mean", "saving %", "low", "high"});
   for (const ArmResult& arm : a.arms) {
     const ToTarget& t = arm.to_target;
     const Contrast* c = a.contrast(arm.name, Metric::energy_to_target_j);
     html += "<tr>" + label_cell(arm.name) + cell(static_cast<double>(t.reached), 0) +
             cell(static_cast<double>(arm.runs.size()), 0) + cell(t.mean_epochs, 1) +
-            cell(t.mean_energy_j, 1) + saving_cells(c) + "</tr>\n";
+            cell(t.mean_energy_j, 1) + (t.mean_flops ? cell(*t.mean_flops * 1e-9, 0) : no_cell()) +
+            saving_cells(c) + "</tr>\n";
   }
   return html + kTableEnd;
+}
+
+std::string flops_saved(const ArmResult& arm) {
+  return arm.flops_saving ? fmt::format("; FLOPs {:.1f} %", arm.flops_saving->percent) : "";
 }
 
 std::string savings_chart(const Analysis& a) {
@@ -137,8 +155,8 @@ std::string savings_chart(const Analysis& a) {
     if (!c || !c->comparison.saving_percent || !c->comparison.saving_percent->interval) continue;
     const statistics::Estimate& saving = *c->comparison.saving_percent;
     bars.push_back({a.arms[i].name,
-                    fmt::format("{:.1f} % ({:.1f} to {:.1f})", saving.value, saving.interval->low,
-                                saving.interval->high),
+                    fmt::format("{:.1f} % ({:.1f} to {:.1f}){}", saving.value, saving.interval->low,
+                                saving.interval->high, flops_saved(a.arms[i])),
                     {saving.value, saving.interval->low, saving.interval->high},
                     i});
   }
@@ -221,14 +239,16 @@ std::string to_page(const Results& r) {
                        "more energy and a lower F1 than another, by their means.");
     if (const std::string savings = savings_chart(a); !savings.empty())
       html += report::figure(fmt::format("Energy saved against {}, %", a.arms[0].name), savings,
-                             "Of the means, with 95 % intervals (BCa bootstrap). An interval that "
-                             "holds 0 shows no saving.");
+                             "Of the means, with 95 % intervals (BCa bootstrap of pairs of one "
+                             "seed). An interval that holds 0 shows no saving, and one that does "
+                             "not needs the corrected test to agree.");
     html += "</div>\n";
     html +=
         "<h2>Arms</h2>\n" +
         report::figure(
             "Means over the runs", arms_table(a),
-            "Energy of all phases, evaluation included. W, p normal: Shapiro-Wilk of the energy.");
+            "Energy and FLOPs of all phases, evaluation included. FLOPs are counted, so what is "
+            "saved of them is exact. W, p normal: Shapiro-Wilk of the energy.");
   }
   if (a.target)
     html += report::figure(
@@ -241,10 +261,14 @@ std::string to_page(const Results& r) {
         "<h2>Tests</h2>\n" +
         report::figure(
             fmt::format("Each arm against {}", a.arms[0].name), tests_table(a),
-            "W, p normal: Shapiro-Wilk of the arm. Both tests are two-sided, for independent "
-            "samples; rejected normality in either arm chooses Mann-Whitney, else Welch. p Holm: "
-            "the chosen p corrected for the arms compared in the metric. A12: chance that a run "
-            "of the baseline has the larger figure.");
+            fmt::format(
+                "By pairs of runs of one seed. W, p normal: Shapiro-Wilk of their differences; "
+                "rejected, it chooses Wilcoxon, else the paired t-test, both two-sided. p Holm: "
+                "the chosen p corrected for the arms compared in the metric. p TOST: of "
+                "equivalence within {:g} points of F1. Welch and Mann-Whitney, as if the runs "
+                "were independent, for comparison. A12: chance that a run of the baseline has the "
+                "larger figure.",
+                r.plan.margin_points));
   if (!a.arms.empty())
     html += "<h2>Runs</h2>\n" + report::figure("Raw figures", runs_table(a),
                                                "Each run's folder holds its ledger and report.");

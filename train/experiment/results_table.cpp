@@ -31,27 +31,35 @@ std::string mean_and_sd(const statistics::ArmSummary& s, int decimals) {
 
 std::string p_figure(double p) { return p < 0.001 ? "<0.001" : fmt::format("{:.3f}", p); }
 
+const Row kComparisonColumns{"saving % (95 %)", "FLOPs saved %", "p paired t", "p Wilcoxon",
+                             "p Holm",          "A12",           "F1 points",  "p TOST"};
+
 Row comparison_cells(const Analysis& a, const ArmResult& arm) {
   const Contrast *energy = a.contrast(arm.name, Metric::energy_j),
                  *f1 = a.contrast(arm.name, Metric::micro_f1);
-  if (!energy || !f1) return {"-", "-", "-", "-", "-", "-"};
+  if (!energy || !f1) return Row(kComparisonColumns.size(), "-");
   const statistics::Comparison& c = energy->comparison;
   std::string saving = c.saving_percent ? fmt::format("{:.1f}", c.saving_percent->value) : "-";
   if (c.saving_percent && c.saving_percent->interval)
     saving += fmt::format(" ({:.1f} to {:.1f})", c.saving_percent->interval->low,
                           c.saving_percent->interval->high);
+  const auto& same = f1->comparison.equivalence;
   return {saving,
-          fmt::format("{:+.2f}", 100 * (f1->comparison.b.mean - f1->comparison.a.mean)),
-          c.welch ? p_figure(c.welch->p) : "-",
-          p_figure(c.mann_whitney.p),
+          arm.flops_saving ? fmt::format("{:.1f}", arm.flops_saving->percent) : "-",
+          c.paired_t ? p_figure(c.paired_t->p) : "-",
+          p_figure(c.wilcoxon.p),
           p_figure(energy->p_holm),
-          fmt::format("{:.2f}", c.a12)};
+          fmt::format("{:.2f}", c.a12),
+          fmt::format("{:+.2f}", 100 * (f1->comparison.b.mean - f1->comparison.a.mean)),
+          same ? p_figure(same->p) : "-"};
 }
 
 std::string target_cell(const ArmResult& arm) {
   const ToTarget& t = arm.to_target;
   std::string text = fmt::format("{}/{}", t.reached, arm.runs.size());
-  if (t.mean_epochs) text += fmt::format(", {:.1f} ep, {:.4g} J", *t.mean_epochs, *t.mean_energy_j);
+  if (t.mean_epochs)
+    text += fmt::format(", {:.1f} ep, {:.4g} J, {:.4g} GFLOP", *t.mean_epochs, *t.mean_energy_j,
+                        *t.mean_flops * 1e-9);
   return text;
 }
 
@@ -59,11 +67,14 @@ std::string target_cell(const ArmResult& arm) {
 
 std::string to_table(const Results& r) {
   const Analysis& a = r.analysis;
-  std::vector<Row> rows{{"arm", "runs", "energy J", "s", "micro F1", "saving % (95 %)", "F1 points",
-                         "p Welch", "p M-W", "p Holm", "A12", "to target"}};
+  std::vector<Row> rows{{"arm", "runs", "energy J", "GFLOP", "s", "micro F1"}};
+  rows[0].insert(rows[0].end(), kComparisonColumns.begin(), kComparisonColumns.end());
+  rows[0].push_back("to target");
   for (const ArmResult& arm : a.arms) {
-    Row row{arm.name, std::to_string(arm.runs.size()),
+    Row row{arm.name,
+            std::to_string(arm.runs.size()),
             mean_and_sd(*arm.summary(Metric::energy_j), 1),
+            fmt::format("{:.4g}", arm.mean_flops * 1e-9),
             fmt::format("{:.1f}", arm.summary(Metric::seconds)->mean),
             mean_and_sd(*arm.summary(Metric::micro_f1), 4)};
     const Row compared = comparison_cells(a, arm);

@@ -1,5 +1,6 @@
 #include "train/phases/learner.h"
 
+#include "tensor/cpu/parallel.h"
 #include "train/step/non_finite.h"
 
 namespace hg {
@@ -30,9 +31,9 @@ void Learner::take_up(const LearnerSetting& s, const std::vector<std::string>& f
   frozen_ = frozen_parts(model_, trained_);
 }
 
-// One worker takes the groups in their order, so that what comes first is named.
+// One thread takes the groups in their order, so that what comes first is named.
 void Learner::explain(const Batch& batch) {
-  one_worker_ = true;
+  const cpu::ThreadLimit one(1);
   explain_non_finite(model_, [&] { learn_from(batch); });
 }
 
@@ -43,7 +44,6 @@ std::int64_t Learner::tokens_per_image(const Batch& batch) const {
 GroupStep Learner::step_on(const Batch& batch) const {
   GroupStep step{model_, trained_, batch, plan_groups(model_, batch, tokens_per_image(batch))};
   step.frozen = &frozen_;
-  if (one_worker_) step.plan.workers = 1;
   return step;
 }
 

@@ -56,9 +56,6 @@ class Learner {
   nn::Vit model_;
   std::vector<nn::Parameter> trained_;
   FrozenParts frozen_;
-
- private:
-  bool one_worker_ = false;
 };
 
 // What a phase freezes that does not learn classes: the classifier's head, too.

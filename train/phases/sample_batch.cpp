@@ -24,6 +24,7 @@ Batch sample_batch(const Config& config, const BatchShape& shape,
   const ModelConfig& m = config.model;
   Batch batch;
   batch.seed = static_cast<std::uint64_t>(config.run.seed);
+  batch.lanes = config.run.lanes;
   TensorSpec images{DType::f32, {shape.images, m.in_channels, m.img_size, m.img_size}};
   if (selection && selection->mode == PatchSelection::Mode::drop) {
     batch.keep = random_choice(config, shape.images, selection->keep);

@@ -35,8 +35,12 @@ std::string RunRecord::provenance() const {
 }
 
 std::string RunRecord::source_text() const {
-  if (energy_source.empty()) return provenance();
-  return fmt::format("{}. Meter: {}", provenance(), energy_source);
+  std::string text = provenance();
+  if (!energy_source.empty()) text += ". Meter: " + energy_source;
+  if (!meter_notes.empty()) text += ". Faults of the meter: " + meter_notes;
+  if (const std::string note = cpu_share_note(); !note.empty()) text += ". The run " + note;
+  if (!energy_unsaved.empty()) text += ". Energy files lack the end of the run: " + energy_unsaved;
+  return text;
 }
 
 RunRecord read_run(const std::string& path) {

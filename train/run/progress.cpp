@@ -101,8 +101,11 @@ void Progress::step(std::int64_t images, double loss,
 }
 
 void Progress::line(std::string_view text) {
+  if (mode_ != ProgressMode::quiet) warning(text);
+}
+
+void Progress::warning(std::string_view text) {
   clear();
-  if (mode_ == ProgressMode::quiet) return;
   fmt::print(out_, "{}\n", text);
   std::fflush(out_);
 }

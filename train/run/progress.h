@@ -41,8 +41,9 @@ class Progress {
   void begin(std::string title);  // steps follow; the time since the last one does not count
   // `fields` is asked only when a bar is drawn.
   void step(std::int64_t images, double loss, const std::function<ProgressFields()>& fields = {});
-  void line(std::string_view text);  // a line that stays, such as the result of an epoch
-  void note(std::string_view text);  // a line that stays, where there is a bar
+  void line(std::string_view text);     // a line that stays, such as the result of an epoch
+  void note(std::string_view text);     // a line that stays, where there is a bar
+  void warning(std::string_view text);  // a line that stays, also when quiet
 
  private:
   void clear();

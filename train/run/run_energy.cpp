@@ -1,6 +1,10 @@
 #include "train/run/run_energy.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "energy/meters/window.h"
 #include "tensor/base/clock.h"
@@ -35,7 +39,7 @@ RunEnergy::RunEnergy(const RunConfig& run, const RunEnergyOptions& options)
   session.calibration = energy::load_calibration(run.energy_profile);
   session.save = [this](const Ledger& books) { write(books); };
   emissions_.run_id = random_uuid();
-  if (options.resume) earlier_ = files_.load(options.at_least_uj, emissions_);
+  if (options.resume) earlier_ = files_.load(options.known, emissions_);
   earlier_use_ = emissions_.use;
   emissions_.project = run.name;
   emissions_.pue = pue_;
@@ -56,6 +60,11 @@ RunEnergy::RunEnergy(const RunConfig& run, const RunEnergyOptions& options)
 }
 
 RunEnergy::~RunEnergy() = default;
+
+std::string RunEnergy::described() const {
+  return fmt::format("{} by {}; CO2 of {}", energy::to_string(choice_.meter->kind()),
+                     choice_.meter->name(), intensity_.country);
+}
 
 energy::Grams RunEnergy::co2(energy::MicroJoules e) const {
   return energy::co2_of(energy::to_joules(e), intensity_, pue_);
@@ -98,7 +107,23 @@ void RunEnergy::write(const Ledger& session_books) {
   saved_s_ = session_books.seconds;
   const Ledger all = whole(session_books);
   emissions_.use = use(session_books.seconds, all.seconds);
-  files_.save(all, emissions_);
+  note_trouble(files_.save(all, emissions_));
+}
+
+void RunEnergy::note_trouble(const std::string& reason) {
+  const std::lock_guard lock(trouble_mutex_);
+  if (reason.empty() || trouble_.empty()) trouble_told_ = reason.empty();
+  trouble_ = reason;
+}
+
+std::string RunEnergy::new_trouble() {
+  const std::lock_guard lock(trouble_mutex_);
+  return std::exchange(trouble_told_, true) ? "" : trouble_;
+}
+
+std::int64_t RunEnergy::saved_uj() const {
+  const std::lock_guard lock(mutex_);
+  return files_.saved_uj();
 }
 
 // Means over the run: earlier parts weigh by their time.
@@ -116,7 +141,21 @@ MachineUse RunEnergy::use(double part_s, double whole_s) {
   mix(&MachineUse::cpu_percent);
   mix(&MachineUse::memory_percent);
   mix(&MachineUse::memory_gb);
+  cpu_.sample();
+  mean.cpu_run_s = earlier_use_.cpu_run_s + cpu_.run_s();
+  mean.cpu_wait_s = earlier_use_.cpu_wait_s + cpu_.wait_s();
   return mean;
+}
+
+// "package-1 stands still; gpu 0 reset (3 times)"
+std::string RunEnergy::meter_notes() const {
+  std::map<std::string, int> notes;
+  for (const energy::Fault& fault : choice_.meter->fault_list())
+    ++notes[fmt::format("{} {}", fault.zone, energy::to_string(fault.kind))];
+  std::vector<std::string> texts;
+  for (const auto& [note, times] : notes)
+    texts.push_back(times == 1 ? note : fmt::format("{} ({} times)", note, times));
+  return fmt::format("{}", fmt::join(texts, "; "));
 }
 
 void RunEnergy::stop(RunSummary& s) {
@@ -134,6 +173,9 @@ void RunEnergy::stop(RunSummary& s) {
   for (std::size_t d = 0; d < energy::kDomains; ++d)
     if (books.domain_uj[d]) s.domain_j[d] = energy::to_joules({*books.domain_uj[d]}).value;
   s.meter_faults = choice_.meter->faults();
+  s.meter_notes = meter_notes();
+  s.energy_unsaved = trouble_;
+  s.cpu_share = cpu_share(emissions_.use.cpu_run_s, emissions_.use.cpu_wait_s);
   s.co2_g = co2({books.energy_uj}).value;
   s.country = intensity_.iso3;
   s.carbon_g_per_kwh = intensity_.g_per_kwh;
@@ -143,6 +185,7 @@ void RunEnergy::stop(RunSummary& s) {
 
 std::string RunEnergy::trace_note() const {
   if (!trace_) return "";
+  if (!trace_->failure().empty()) return "no trace.json: " + trace_->failure();
   const energy::ChromeTrace& trace = trace_->trace();
   return fmt::format("trace.json holds the {} {:.1f} s{}",
                      trace.ops_left_out() > 0 ? "first" : "whole run,", trace.recorded().value,

@@ -8,6 +8,7 @@
 
 #include "data/dataset.h"
 #include "energy/meters/choice.h"
+#include "tensor/base/process.h"
 #include "train/config/config.h"
 #include "train/run/trace_file.h"
 #include "train/store/energy_files.h"
@@ -17,9 +18,9 @@ namespace hg {
 
 struct RunEnergyOptions {
   std::string folder;
-  bool resume = false;           // add to what the folder holds,
-  std::int64_t at_least_uj = 0;  // which the run is known to have used
-  bool trace = false;            // write trace.json
+  bool resume = false;  // add to what the folder holds
+  KnownEnergy known;    // of which the run's state knows
+  bool trace = false;   // write trace.json
 };
 
 struct Flops {
@@ -44,6 +45,7 @@ class RunEnergy {
   // total() is as of the last reading.
   energy::MicroJoules cut() { return {earlier_uj() + session_->cut().energy_uj}; }
   energy::MicroJoules total() const { return {earlier_uj() + session_->total().energy_uj}; }
+  std::string described() const;  // "modelled by model; CO2 of Italy"
   energy::Watts power() const { return session_->power(); }
   energy::Grams co2(energy::MicroJoules e) const;
   // FLOPs of the ops of this part of the run, at a moment when no op runs. Without those of the
@@ -54,7 +56,12 @@ class RunEnergy {
 
   // Books work of a loader's thread under phase `data`.
   void note_loading(Split split, std::int64_t start_ns, std::int64_t end_ns);
-  void save();                     // the files, as of now
+  // The files, as of now. What cannot be written ends no run: the next save, at most half a second
+  // later, tries again.
+  void save();
+  std::int64_t saved_uj() const;  // what the ledger in the folder sums to
+  // Why the files could not be written, once when saves begin to fail; else empty.
+  std::string new_trouble();
   void stop(RunSummary& summary);  // checks and saves the whole run's books and sums them up
   // What the trace could hold; "" without one. After stop().
   std::string trace_note() const;
@@ -64,6 +71,8 @@ class RunEnergy {
   energy::Ledger whole(energy::Ledger books) const;
   void write(const energy::Ledger& session_books);
   MachineUse use(double part_s, double whole_s);
+  void note_trouble(const std::string& reason);
+  std::string meter_notes() const;
 
   const double pue_;
   const energy::CarbonIntensity& intensity_;
@@ -74,10 +83,14 @@ class RunEnergy {
   energy::MeterChoice choice_;
   std::optional<energy::Watts> idle_before_;
   std::unique_ptr<TraceFile> trace_;
-  std::mutex mutex_;  // of what follows, and of the files
+  mutable std::mutex mutex_;  // of what follows, and of the files
   double saved_s_ = -1;
   double cpu_before_s_ = 0, memory_sum_gb_ = 0;
   int memory_samples_ = 0;
+  CpuClaim cpu_;
+  std::mutex trouble_mutex_;  // never held while files are written
+  std::string trouble_;       // of the last save; empty: none
+  bool trouble_told_ = true;
   std::unique_ptr<energy::Session> session_;
   std::array<energy::RowId, 2> loading_{};  // rows of the loaders of both splits
 };

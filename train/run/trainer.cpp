@@ -1,5 +1,7 @@
 #include "train/run/trainer.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "tensor/base/clock.h"
@@ -9,6 +11,7 @@
 #include "train/config/selection.h"
 #include "train/phases/registry.h"
 #include "train/run/forecast.h"
+#include "train/run/overview.h"
 #include "train/step/non_finite.h"
 #include "train/store/run_folder.h"
 
@@ -80,14 +83,26 @@ Trainer::Trainer(const Config& config, PhaseData data, const RunOptions& options
       phase_(first_phase(state)),
       log_((check_place(config, state, phase_->batches()), RunFolder{options.folder}.metrics()),
            config.loss.sparsity > 0, rows_of(state)) {
-  if (state)
+  if (state) {
     phase_->load_moments(*state);
-  else if (init_)
+    notes_.push_back(fmt::format("goes on at step {} of {} epoch {}/{}, after {} of {} batches",
+                                 state->steps, phase_config().kind, position_.epoch + 1,
+                                 epochs_of(phase_config()), position_.batch, phase_->batches()));
+  } else if (init_) {
     notes_ = differences(*init_, config, phase_->weights().tensors);
+  }
+  if (options.overview) {
+    const std::vector<std::string> lines = overview(config, data_);
+    notes_.insert(notes_.end(), lines.begin(), lines.end());
+  }
   flops_beside_ = {position_.flops, position_.flops_matmul};
   energy_ = std::make_unique<RunEnergy>(
-      config.run, RunEnergyOptions{options.folder, options.resume, position_.energy_before_epoch_uj,
+      config.run, RunEnergyOptions{options.folder,
+                                   options.resume,
+                                   {position_.energy_saved_uj, position_.energy_before_epoch_uj},
                                    options.trace});
+  if (options.overview) notes_.push_back("energy: " + energy_->described());
+  saved_ns_ = now_ns();
 }
 
 std::unique_ptr<TrainingPhase> Trainer::first_phase(const RunState* state) {
@@ -179,7 +194,7 @@ void Trainer::enter_next_phase() {
 void Trainer::run_phase() {
   const std::int64_t epochs = epochs_of(phase_config());
   Progress progress(stderr, options_.progress, phase_->batches() * epochs, phase_->steps());
-  for (const std::string& note : std::exchange(notes_, {})) progress.line(note);
+  if (!notes_.empty()) progress.line(fmt::format("{}", fmt::join(std::exchange(notes_, {}), "\n")));
   if (position_.epoch == epochs) save();  // all done before: files may be missing
   while (position_.epoch < epochs && ending_.end == RunEnd::finished) {
     progress.begin(title());
@@ -221,9 +236,23 @@ bool Trainer::train_epoch(Progress& progress) {
     position_.seconds = run_before + elapsed;
     if (!position_.forecast.made()) predict(progress);
     progress.step(step->images, step->loss, [this] { return energy_fields(); });
+    tell_trouble(progress);
     if (must_stop()) return false;
+    if (time_to_save()) save();
   }
   return true;
+}
+
+// An epoch may take hours, and a kill should cost minutes.
+bool Trainer::time_to_save() const {
+  const double minutes = config_.run.save_minutes;
+  return minutes > 0 && seconds_since(saved_ns_) >= 60 * minutes;
+}
+
+void Trainer::tell_trouble(Progress& progress) {
+  const std::string trouble = energy_->new_trouble();
+  if (!trouble.empty())
+    progress.warning(trouble + "; the run goes on, and the next save tries again");
 }
 
 // Made once, early in the first epoch. Of a run of one phase: others may cost anything.
@@ -326,11 +355,13 @@ void Trainer::save() {
   position_.flops = done.all;
   position_.flops_matmul = done.matmul;
   energy_->save();
+  position_.energy_saved_uj = std::min(position_.energy_before_epoch_uj, energy_->saved_uj());
   const Dataset& data = *phase_data().train;
   save_model(options_.folder, weights,
              {data.class_names(),
               data.normalization().for_channels(static_cast<int>(config_.model.in_channels))});
   save_state(options_.folder, weights, moments, phase_->steps(), position_);
+  saved_ns_ = now_ns();
 }
 
 }  // namespace hg

@@ -1,6 +1,6 @@
 // Trains a model phase by phase and keeps the run folder: metrics.csv, ledger.csv,
-// model.safetensors and state.safetensors are whole after every epoch, and after the step at which
-// a signal came or the energy budget was used up.
+// model.safetensors and state.safetensors are whole after every epoch, every run.save_minutes
+// within one, and after the step at which a signal came or the energy budget was used up.
 #pragma once
 
 #include "train/phases/phase.h"
@@ -17,6 +17,7 @@ struct RunOptions {
   bool resume = false;  // go on with what is in it; nothing may be
   bool trace = false;
   ProgressMode progress = ProgressMode::plain;
+  bool overview = false;  // begin with what is trained, on what, and how it is measured
 };
 
 // Whether there is a state in the folder to go on from; else the run begins, with run.init_from.
@@ -49,6 +50,8 @@ class Trainer {
   ProgressFields energy_fields() const;
   Flops flops() const { return Flops(flops_beside_) += energy_->flops(); }  // of the whole run
   EpochRow row_of(const EpochReport& report, double seconds, energy::MicroJoules used) const;
+  bool time_to_save() const;
+  void tell_trouble(Progress& progress);  // that energy files cannot be written
   void save();
   void summarize(RunSummary& summary);
 
@@ -69,6 +72,7 @@ class Trainer {
   std::vector<std::string> notes_;   // for the user, before the first epoch
   std::vector<double> step_joules_;  // until the forecast is made
   double last_joules_ = 0;
+  std::int64_t saved_ns_ = 0;  // when the state was
   RunEnding ending_;
 };
 

@@ -37,6 +37,18 @@ double finite(double value) {
   return value;
 }
 
+void draw_apart(IndexDraws& draws, const Arms& arms, Arms& drawn) {
+  for (std::size_t k = 0; k < arms.size(); ++k)
+    for (double& x : drawn[k]) x = arms[k][draws.below(arms[k].size())];
+}
+
+void draw_together(IndexDraws& draws, const Arms& arms, Arms& drawn) {
+  for (std::size_t i = 0; i < arms[0].size(); ++i) {
+    const std::size_t chosen = draws.below(arms[0].size());
+    for (std::size_t k = 0; k < arms.size(); ++k) drawn[k][i] = arms[k][chosen];
+  }
+}
+
 // The statistic of each resample, ascending.
 std::vector<double> resample(const Arms& arms, const Statistic& statistic,
                              const BootstrapOptions& options) {
@@ -44,8 +56,10 @@ std::vector<double> resample(const Arms& arms, const Statistic& statistic,
   Arms drawn = arms;
   std::vector<double> values(static_cast<std::size_t>(options.resamples));
   for (double& value : values) {
-    for (std::size_t k = 0; k < arms.size(); ++k)
-      for (double& x : drawn[k]) x = arms[k][draws.below(arms[k].size())];
+    if (options.paired)
+      draw_together(draws, arms, drawn);
+    else
+      draw_apart(draws, arms, drawn);
     value = finite(statistic(drawn));
   }
   std::sort(values.begin(), values.end());
@@ -62,18 +76,32 @@ double bias_of(const std::vector<double>& sorted, double estimate) {
   return quantile(kStandardNormal, std::clamp(below + equal / 2, 0.5, total - 0.5) / total);
 }
 
+void erase_from(std::vector<double>& values, std::size_t i) {
+  values.erase(values.begin() + static_cast<std::ptrdiff_t>(i));
+}
+
+// The statistic without one value of arm k after the other; paired: of all arms.
+std::vector<double> jackknife(const Arms& arms, std::size_t k, bool paired,
+                              const Statistic& statistic) {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < arms[k].size(); ++i) {
+    Arms left = arms;
+    if (paired)
+      for (std::vector<double>& arm : left) erase_from(arm, i);
+    else
+      erase_from(left[k], i);
+    values.push_back(finite(statistic(left)));
+  }
+  return values;
+}
+
 // a = sum U^3 / n^3 / (6 (sum U^2 / n^2)^(3/2)), U = (n - 1)(mean - value) of an arm's jackknife
-// values, n its size, the sums over all arms.
-double acceleration_of(const Arms& arms, const Statistic& statistic) {
+// values, n its size, the sums over all arms. Paired arms count as one.
+double acceleration_of(const Arms& arms, bool paired, const Statistic& statistic) {
   double cubes = 0, squares = 0;
-  for (std::size_t k = 0; k < arms.size(); ++k) {
+  for (std::size_t k = 0; k < (paired ? 1 : arms.size()); ++k) {
     const auto n = static_cast<double>(arms[k].size());
-    std::vector<double> values;
-    for (std::size_t i = 0; i < arms[k].size(); ++i) {
-      Arms left = arms;
-      left[k].erase(left[k].begin() + static_cast<std::ptrdiff_t>(i));
-      values.push_back(finite(statistic(left)));
-    }
+    const std::vector<double> values = jackknife(arms, k, paired, statistic);
     const double centre = mean(values);
     for (const double value : values) {
       const double u = (n - 1) * (centre - value) / n;
@@ -93,20 +121,29 @@ double bca_share(double z, double bias, double acceleration) {
 
 }  // namespace
 
-std::optional<std::string> bootstrap_refusal(Sample arm) {
-  if (arm.size() < 3)
-    return fmt::format("{} values, an interval by resampling takes 3 or more", arm.size());
-  if (constant(arm))
-    return fmt::format("constant sample, all {} values are {}", arm.size(), arm.front());
-  return std::nullopt;
+std::optional<std::string> bootstrap_refusal(const Arms& arms, bool paired) {
+  std::size_t constants = 0;
+  std::string refusal;
+  for (const std::vector<double>& arm : arms) {
+    if (arm.size() < 3)
+      return fmt::format("{} values, an interval by resampling takes 3 or more", arm.size());
+    if (!constant(arm)) continue;
+    refusal = fmt::format("constant sample, all {} values are {}", arm.size(), arm.front());
+    ++constants;
+  }
+  if (constants == 0 || (paired && constants < arms.size())) return std::nullopt;
+  return refusal;
 }
 
 Bootstrap bootstrap(const Arms& arms, const Statistic& statistic, const BootstrapOptions& options) {
   require(!arms.empty(), "bootstrap", "no arms");
   for (const auto& arm : arms) {
     require_sample(arm, 0, "bootstrap");
-    if (const auto refusal = bootstrap_refusal(arm)) fail("bootstrap", "{}", *refusal);
+    require(!options.paired || arm.size() == arms[0].size(), "bootstrap",
+            "{} values against {}, expected pairs", arms[0].size(), arm.size());
   }
+  if (const auto refusal = bootstrap_refusal(arms, options.paired))
+    fail("bootstrap", "{}", *refusal);
   require(options.resamples >= 1, "bootstrap", "{} resamples, expected at least 1",
           options.resamples);
   require(options.confidence > 0 && options.confidence < 1, "bootstrap",
@@ -116,7 +153,7 @@ Bootstrap bootstrap(const Arms& arms, const Statistic& statistic, const Bootstra
   result.estimate = finite(statistic(arms));
   const std::vector<double> sorted = resample(arms, statistic, options);
   result.bias = bias_of(sorted, result.estimate);
-  result.acceleration = acceleration_of(arms, statistic);
+  result.acceleration = acceleration_of(arms, options.paired, statistic);
   const double tail = (1 - options.confidence) / 2;
   const double z = quantile(complement(kStandardNormal, tail));
   result.percentile = {quantile_sorted(sorted, tail), quantile_sorted(sorted, 1 - tail)};

@@ -1,5 +1,5 @@
-// Intervals for any statistic of one or several independent arms, by drawing the arms again from
-// themselves.
+// Intervals for any statistic of one or several arms, by drawing the arms again from themselves:
+// each on its own, or values that belong together as one.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@ struct BootstrapOptions {
   int resamples = 10000;
   double confidence = 0.95;
   std::uint64_t seed = 1;
+  bool paired = false;  // the i-th values of all arms are drawn together
 };
 
 struct Bootstrap {
@@ -28,13 +29,13 @@ struct Bootstrap {
   double bias = 0, acceleration = 0;  // z_0 and a of BCa
 };
 
-// 3 finite values or more in each arm, not all equal; throws otherwise, and when the statistic of a
-// resample is not finite.
+// 3 finite values or more in each arm, not all equal (paired: not all equal in every arm); throws
+// otherwise, and when the statistic of a resample is not finite.
 Bootstrap bootstrap(const Arms& arms, const Statistic& statistic,
                     const BootstrapOptions& options = {});
 
-// Why an arm of finite values can't be resampled ("constant sample, ..."); empty if it can.
-std::optional<std::string> bootstrap_refusal(Sample arm);
+// Why arms of finite values can't be resampled ("constant sample, ..."); empty if they can.
+std::optional<std::string> bootstrap_refusal(const Arms& arms, bool paired);
 
 double mean_ratio(const Arms& arms);         // mean of arm 1 / mean of arm 0
 double median_difference(const Arms& arms);  // median of arm 0 - median of arm 1

@@ -1,7 +1,7 @@
-// One figure (energy, F1, seconds) of two arms of repeated runs, compared by a fixed procedure:
-// Shapiro-Wilk rejects normality in neither arm: means, t-intervals, Welch, Hedges g; in any arm:
-// medians, quartiles, resampled intervals, Mann-Whitney, or Wilcoxon for arms paired by seed. Both
-// ways are always worked out, as not rejecting normality of few runs proves little.
+// One figure (energy, F1, seconds) of two arms of runs that come in pairs, of one seed each,
+// compared by a fixed procedure: Shapiro-Wilk does not reject normality of the differences: paired
+// t-test; it does, or cannot tell: Wilcoxon's signed ranks. Both are always worked out, as not
+// rejecting normality of few runs proves little, and beside them the tests that know of no pairs.
 #pragma once
 
 #include <optional>
@@ -40,22 +40,28 @@ struct Estimate {
   std::optional<Interval> interval;  // BCa
 };
 
-enum class Test { welch, mann_whitney, wilcoxon };
+enum class Test { paired_t, wilcoxon };
 
 struct Comparison {
-  ArmSummary a, b;
+  ArmSummary a, b;         // of the pairs' runs alone
+  ArmSummary differences;  // a - b
 
   // What the procedure chose, its p-value (before any correction for several comparisons), and why.
-  Test test = Test::welch;
+  Test test = Test::paired_t;
   double p = 1;
   std::string reason;
   std::vector<std::string> caveats;  // sentences to print beside the result
 
-  // Both samples constant or one of a single value: no Welch, no g.
+  // One pair, or all of one difference: no paired t, no test of equivalence.
+  std::optional<PairedT> paired_t;
+  RankTest wilcoxon;
+  std::optional<Equivalence> equivalence;  // where a margin was given
+  bool equivalent = false;                 // its p is not above alpha
+
+  // As if the arms were independent. Both constant or of a single value: no Welch, no g.
   std::optional<Welch> welch;
   std::optional<double> hedges_g;
   RankTest mann_whitney;
-  std::optional<RankTest> wilcoxon;  // paired arms
   double a12 = 0.5, cliff_delta = 0;
   std::string_view cliff_label;
 
@@ -66,14 +72,16 @@ struct Comparison {
 };
 
 struct CompareOptions {
-  bool paired = false;  // a's and b's values come in pairs, of one seed each
   double alpha = 0.05;  // of every test; intervals have confidence 1 - alpha
+  // How far apart means may be that count as the same; none: equivalence is not asked.
+  std::optional<double> margin = {};
   int resamples = BootstrapOptions{}.resamples;
   std::uint64_t seed = BootstrapOptions{}.seed;  // of the resampling
 };
 
-// a is the baseline. Throws on arms without values, values that are not finite, and paired arms of
-// different length. What too few or constant values don't allow is left empty.
+// a is the baseline; its i-th value and b's make a pair. Throws on arms without values or of
+// different length, and on values that are not finite. What too few or constant values don't allow
+// is left empty.
 Comparison compare(const Arm& a, const Arm& b, const CompareOptions& options = {});
 
 }  // namespace hg::statistics

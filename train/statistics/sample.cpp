@@ -1,6 +1,7 @@
 #include "train/statistics/sample.h"
 
 #include <algorithm>
+#include <boost/math/distributions/binomial.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <numeric>
@@ -78,6 +79,21 @@ Interval t_interval(Sample x, double confidence) {
       boost::math::quantile(boost::math::complement(distribution, (1 - confidence) / 2));
   const double half = t * standard_deviation(x) / std::sqrt(n);
   return {mean(x) - half, mean(x) + half};
+}
+
+// The k-th smallest and largest of n values enclose the median unless fewer than k of them lie on
+// one side of it: confidence 1 - 2 P(Binomial(n, 1/2) < k). The largest such k.
+std::optional<Interval> median_interval(Sample x, double confidence) {
+  require_sample(x, 1, "median's interval");
+  require(confidence > 0 && confidence < 1, "median's interval", "confidence {} is outside (0,1)",
+          confidence);
+  const boost::math::binomial_distribution<> count(static_cast<double>(x.size()), 0.5);
+  std::size_t k = 0;
+  while (2 * cdf(count, static_cast<double>(k)) <= 1 - confidence) ++k;
+  if (k == 0) return std::nullopt;
+  std::vector<double> sorted(x.begin(), x.end());
+  std::sort(sorted.begin(), sorted.end());
+  return Interval{sorted[k - 1], sorted[x.size() - k]};
 }
 
 Ranks mid_ranks(Sample x) {

@@ -39,7 +39,7 @@ EnergyToTarget energy_to_target(std::span<const EvaluationPoint> run, double tar
                                   [&](const EvaluationPoint& e) { return e.f1 >= target_f1; });
   const bool reached = first != run.end();
   const EvaluationPoint& at = reached ? *first : run.back();
-  return {reached, at.energy_j, at.epoch};
+  return {reached, at.energy_j, at.epoch, at.flops};
 }
 
 double energy_delay_product(double energy_j, double seconds) {

@@ -13,6 +13,7 @@ struct EvaluationPoint {
   std::int64_t epoch = 0;
   double energy_j = 0;  // of all the run so far
   double f1 = 0;
+  double flops = 0;  // of all the run so far
 };
 
 struct EnergyToTarget {
@@ -21,6 +22,7 @@ struct EnergyToTarget {
   // are larger.
   double energy_j = 0;
   std::int64_t epoch = 0;
+  double flops = 0;
 };
 EnergyToTarget energy_to_target(std::span<const EvaluationPoint> run, double target_f1);
 

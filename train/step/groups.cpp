@@ -1,16 +1,13 @@
 #include "train/step/groups.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
-#include <exception>
-#include <numeric>
 
 #include "autograd/tape.h"
 #include "tensor/backend.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/view.h"
+#include "train/step/lane_sums.h"
 
 namespace hg {
 namespace {
@@ -19,15 +16,24 @@ constexpr std::int64_t kTokensInCache = 1200;
 // Tokens x width x blocks; the backward needs some 80 bytes of each.
 constexpr std::int64_t kKept = 1'400'000;
 constexpr std::int64_t kParametersPerToken = 14000;  // fewer tokens: adding up gradients would show
+// Lanes are for threads to share, but each has gradients to be added, and keeps log2(lanes) sets.
+constexpr std::int64_t kTokensOfLane = 256, kMostLanes = 16;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// How many groups of up to `wanted` images: groups of one size use the allocator's blocks again, so
-// a somewhat smaller size that divides the share is preferred.
-std::int64_t groups_of_share(std::int64_t share, std::int64_t wanted) {
+// How many groups of up to `wanted` images a lane has: groups of one size use the allocator's
+// blocks again, so a somewhat smaller size that divides the lane is preferred.
+std::int64_t groups_of_lane(std::int64_t images, std::int64_t wanted) {
   for (std::int64_t size = wanted; size > wanted / 2; --size)
-    if (share % size == 0) return share / size;
-  return ceil_div(share, wanted);
+    if (images % size == 0) return images / size;
+  return ceil_div(images, wanted);
+}
+
+// A power of two, which threads share best.
+std::int64_t lanes_by_size(std::int64_t images, std::int64_t tokens) {
+  std::int64_t lanes = 1;
+  while (2 * lanes <= kMostLanes && 2 * lanes * kTokensOfLane <= images * tokens) lanes *= 2;
+  return lanes;
 }
 
 bool counted_only(const Batch& batch) { return !batch.images.storage(); }
@@ -55,10 +61,9 @@ std::span<const char> frozen_blocks(const GroupStep& step) {
   return step.frozen ? std::span<const char>(step.frozen->blocks) : std::span<const char>();
 }
 
-// One gradient per parameter, undefined where none arrived; empty for a worker without a group.
+// One gradient per parameter, undefined where none arrived.
 Tensors in_order_of_parameters(const GroupStep& step, const Gradients& sums) {
   Tensors all;
-  if (sums.empty()) return all;
   for (const nn::Parameter& p : step.trained)
     all.push_back(sums.has(p.value) ? sums[p.value] : Tensor());
   return all;
@@ -75,6 +80,36 @@ void begin_step(const GroupStep& step, const GroupPass& pass) {
   step.model.end_step({&record, 1});
 }
 
+// body(first, end) for each worker thread's share of the lanes, which are consecutive.
+void for_each_share(const GroupPlan& plan,
+                    const std::function<void(std::int64_t first, std::int64_t end)>& body) {
+  if (plan.groups == 0) return;
+  const int threads = cpu::threads();
+  const int workers = static_cast<int>(std::min<std::int64_t>(plan.lanes, threads));
+  if (workers == 1) return body(0, plan.lanes);  // ops have all threads
+  const Phase phase = current_phase();
+  const ScopePath* const scope = current_scope();
+  const auto share = [&](std::int64_t worker, std::int64_t all) {
+    const PhaseScope same_phase(phase);
+    const Scope same_scope(scope);
+    body(worker * plan.lanes / all, (worker + 1) * plan.lanes / all);
+  };
+  cpu::in_team(workers, share, threads / workers);
+}
+
+// The sum over groups of of_group(g): lanes are added in their order, and so are groups in a lane.
+template <class OfGroup>
+Figure sum_by_lanes(const GroupPlan& plan, const OfGroup& of_group) {
+  Figure sum;
+  for (std::int64_t lane = 0; lane < plan.lanes; ++lane) {
+    Figure own;
+    for (std::int64_t g = plan.first_group(lane); g < plan.first_group(lane + 1); ++g)
+      own += of_group(g);
+    sum += own;
+  }
+  return sum;
+}
+
 // The sparsity term of a pass: a mean over layers.
 Figure sparsity_of(const nn::PassRecord& record) {
   if (record.sparsity.empty()) return 0;
@@ -89,42 +124,51 @@ class RecordedPasses {
   explicit RecordedPasses(const GroupStep& step)
       : step_(step),
         records_(static_cast<std::size_t>(step.plan.groups)),
-        sums_(static_cast<std::size_t>(step.plan.workers)) {}
+        shares_(static_cast<std::size_t>(step.plan.lanes), LaneSums(step.plan.lanes)) {}
 
-  // walk_back(tape, sums, output, worker, group) adds the group's gradients.
+  // walk_back(tape, sum, output, group) adds the group's gradients.
   template <class WalkBack>
   void run(const GroupPass& pass, const WalkBack& walk_back) {
-    for_each_group(step_.plan, [&](int worker, std::int64_t g) {
-      Tape tape;
-      watch(tape, step_);
-      const Tensor out = run_pass(step_, pass, g, records_[static_cast<std::size_t>(g)]);
-      walk_back(tape, sums_[static_cast<std::size_t>(worker)], out, worker, g);
+    for_each_share(step_.plan, [&](std::int64_t first, std::int64_t end) {
+      LaneSums& own = shares_[static_cast<std::size_t>(first)];
+      for (std::int64_t lane = first; lane < end; ++lane) {
+        const std::int64_t begin = step_.plan.first_group(lane);
+        const std::int64_t groups = step_.plan.first_group(lane + 1) - begin;
+        own.add(lane, groups, [&](Gradients& sum) {
+          for (std::int64_t g = begin; g < begin + groups; ++g) {
+            Tape tape;
+            watch(tape, step_);
+            const Tensor out = run_pass(step_, pass, g, records_[static_cast<std::size_t>(g)]);
+            walk_back(tape, sum, out, g);
+          }
+        });
+      }
     });
   }
 
   Figure sparsity() const {  // mean over the batch
-    Figure mean;
-    for (std::int64_t g = 0; g < step_.plan.groups; ++g) {
+    return sum_by_lanes(step_.plan, [&](std::int64_t g) {
       Figure part = sparsity_of(records_[static_cast<std::size_t>(g)]);
       part *= static_cast<double>(step_.plan.end(g) - step_.plan.begin(g)) /
               static_cast<double>(step_.plan.batch);
-      mean += part;
-    }
-    return mean;
+      return part;
+    });
   }
 
   std::vector<Tensors> finish() {
     if (!counted_only(step_.batch)) step_.model.end_step(records_, frozen_blocks(step_));
+    LaneSums all(step_.plan.lanes);
+    for (LaneSums& share : shares_) all.add(std::move(share));
     std::vector<Tensors> gradients;
-    for (const Gradients& worker : sums_)
-      if (!worker.empty()) gradients.push_back(in_order_of_parameters(step_, worker));
+    for (const LaneSum& half : all.nodes())
+      gradients.push_back(in_order_of_parameters(step_, half.gradients));
     return gradients;
   }
 
  private:
   const GroupStep& step_;
   CachedVector<nn::PassRecord> records_;
-  std::vector<Gradients> sums_;
+  std::vector<LaneSums> shares_;  // [a worker's first lane]
 };
 
 using Output = Tensor (nn::Vit::*)(const Tensor& images, const nn::Context& context,
@@ -171,35 +215,21 @@ GroupPlan plan_groups(const nn::Vit& model, const Batch& batch, std::int64_t tok
     return plan;
   }
   if (tokens == 0) tokens = tokens_of(model, batch.keep);
-  plan.workers = static_cast<int>(std::clamp<std::int64_t>(plan.batch, 1, cpu::threads()));
+  const std::int64_t lanes = batch.lanes > 0 ? batch.lanes : lanes_by_size(plan.batch, tokens);
+  plan.lanes = std::clamp<std::int64_t>(plan.batch, 1, lanes);
   const nn::VitOptions& o = model.options();
   const std::int64_t most = std::min(kTokensInCache, kKept / (o.width * o.depth));
   const std::int64_t wanted = std::max<std::int64_t>(
       {1, most / tokens, model.parameters().count() / (kParametersPerToken * tokens)});
-  const std::int64_t share = std::max<std::int64_t>(1, ceil_div(plan.batch, plan.workers));
-  plan.groups = std::min(plan.batch, plan.workers * groups_of_share(share, wanted));
+  const std::int64_t longest = std::max<std::int64_t>(1, ceil_div(plan.batch, plan.lanes));
+  plan.groups = std::min(plan.batch, plan.lanes * groups_of_lane(longest, wanted));
   return plan;
 }
 
-void for_each_group(const GroupPlan& plan,
-                    const std::function<void(int worker, std::int64_t group)>& body) {
-  const Phase phase = current_phase();
-  const ScopePath* const scope = current_scope();
-  std::exception_ptr failure;
-#pragma omp parallel num_threads(plan.workers)
-  {
-    const cpu::ThreadLimit single(1);
-    const PhaseScope same_phase(phase);
-    const Scope same_scope(scope);
-    const int worker = omp_get_thread_num();
-    try {
-      for (std::int64_t g = worker; g < plan.groups; g += plan.workers) body(worker, g);
-    } catch (...) {
-#pragma omp critical(hg_group_failure)
-      if (!failure) failure = std::current_exception();
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
+void for_each_group(const GroupPlan& plan, const std::function<void(std::int64_t group)>& body) {
+  for_each_share(plan, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t g = plan.first_group(first); g < plan.first_group(end); ++g) body(g);
+  });
 }
 
 namespace {
@@ -207,7 +237,7 @@ namespace {
 // What body(group) gives for the images of each group, put together.
 Tensor joined(const GroupPlan& plan, const std::function<Tensor(std::int64_t group)>& body) {
   CachedVector<Tensor> parts(static_cast<std::size_t>(plan.groups));
-  for_each_group(plan, [&](int, std::int64_t g) { parts[static_cast<std::size_t>(g)] = body(g); });
+  for_each_group(plan, [&](std::int64_t g) { parts[static_cast<std::size_t>(g)] = body(g); });
   if (plan.groups == 1) return parts[0];
   TensorSpec spec = parts.at(0).spec();
   spec.shape[0] = plan.batch;
@@ -231,23 +261,24 @@ Tensor joined_outputs(const GroupPlan& plan, const Batch& batch, const PartPass&
 
 double summed_losses(const GroupPlan& plan, const Batch& batch, const PartPass& pass) {
   CachedVector<Figure> losses(static_cast<std::size_t>(plan.groups));
-  for_each_group(plan, [&](int, std::int64_t g) {
+  for_each_group(plan, [&](std::int64_t g) {
     losses[static_cast<std::size_t>(g)] = Figure::of(pass(plan.part_of(batch, g)));
   });
-  return std::accumulate(losses.begin(), losses.end(), 0.0);
+  return sum_by_lanes(plan, [&](std::int64_t g) { return losses[static_cast<std::size_t>(g)]; });
 }
 
 Batchwise forward_backward(const GroupStep& step, const GroupPass& pass) {
-  CachedVector<Figure> losses(static_cast<std::size_t>(step.plan.workers));
+  CachedVector<Figure> losses(static_cast<std::size_t>(step.plan.groups));
   begin_step(step, pass);
   Batchwise result;
   result.ranges = step.model.update_ranges(step.trained, step.record.reaches_all_gates());
   RecordedPasses passes(step);
-  passes.run(pass, [&](Tape& tape, Gradients& sums, const Tensor& loss, int worker, std::int64_t) {
-    losses[static_cast<std::size_t>(worker)] += Figure::of(loss);
-    tape.backward_into(sums, loss);
+  passes.run(pass, [&](Tape& tape, Gradients& sum, const Tensor& loss, std::int64_t g) {
+    losses[static_cast<std::size_t>(g)] = Figure::of(loss);
+    tape.backward_into(sum, loss);
   });
-  for (const Figure& loss : losses) result.loss += loss;
+  result.loss =
+      sum_by_lanes(step.plan, [&](std::int64_t g) { return losses[static_cast<std::size_t>(g)]; });
   if (result.loss.here() && !std::isfinite(result.loss)) return result;  // nothing to learn from
   result.sparsity = passes.sparsity();
   result.gradients = passes.finish();
@@ -269,9 +300,9 @@ Batchwise forward_backward(const GroupStep& step, const GroupPass& output,
   result.loss = Figure::of(loss);
   result.ranges = step.model.update_ranges(step.trained, step.record.reaches_all_gates());
   RecordedPasses passes(step);
-  passes.run(output, [&](Tape& own, Gradients& sums, const Tensor& out, int, std::int64_t g) {
+  passes.run(output, [&](Tape& own, Gradients& sum, const Tensor& out, std::int64_t g) {
     const Tensor seed = step.plan.part_of(gradients, g);
-    own.backward_into(sums, {&out, 1}, {&seed, 1});
+    own.backward_into(sum, {&out, 1}, {&seed, 1});
   });
   result.gradients = passes.finish();
   return result;

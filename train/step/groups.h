@@ -1,5 +1,7 @@
-// A batch goes through the whole net in groups of images that stay in cache: each worker thread
-// takes its groups forward and backward with its own tape, ops inside being single-threaded.
+// A batch is cut into lanes of consecutive images, and a lane into groups that stay in cache. A
+// group goes through the whole net, forward and backward, with a tape of its own. A lane adds its
+// groups in their order, a balanced binary tree adds the lanes: sums do not depend on who works on
+// what, so results are the same with any number of threads.
 #pragma once
 
 #include <functional>
@@ -13,14 +15,15 @@ namespace hg {
 // A sequence's length, where the patches of `keep` are kept.
 std::int64_t tokens_of(const nn::Vit& model, const Tensor& keep);
 
-// Groups of a batch and who works on them; a pure function of sizes and threads, so that sums are
-// always formed in the same order. On a GPU, and in a dry run, a batch is one group.
+// Lanes and groups of a batch; a pure function of sizes, never of threads. On a GPU, and in a dry
+// run, a batch is one group.
 struct GroupPlan {
   std::int64_t batch = 0, groups = 0;  // images, and the groups they are dealt out to evenly
-  int workers = 1;
+  std::int64_t lanes = 1;              // ... and these the groups; none is empty
 
   std::int64_t begin(std::int64_t g) const { return g * batch / groups; }
   std::int64_t end(std::int64_t g) const { return begin(g + 1); }
+  std::int64_t first_group(std::int64_t lane) const { return lane * groups / lanes; }
   // The group's part of the batch; what is undefined stays undefined.
   Tensor part_of(const Tensor& whole, std::int64_t g) const;
   Batch part_of(const Batch& whole, std::int64_t g) const;
@@ -28,15 +31,15 @@ struct GroupPlan {
 // For sequences of `tokens` tokens; 0: as many as the batch's kept patches make.
 GroupPlan plan_groups(const nn::Vit& model, const Batch& batch, std::int64_t tokens = 0);
 
-// body(worker, group) for every group; worker w takes groups w, w + workers, ... in this order.
-void for_each_group(const GroupPlan& plan,
-                    const std::function<void(int worker, std::int64_t group)>& body);
+// body(group) for every group. A worker thread takes consecutive lanes, one after the other. If
+// lanes are fewer than threads, ops get several.
+void for_each_group(const GroupPlan& plan, const std::function<void(std::int64_t group)>& body);
 
 // What a pass without recording gives for a group of images.
 using PartPass = std::function<Tensor(const Batch& part)>;
 // Outputs for each image, put together: [B, ...].
 Tensor joined_outputs(const GroupPlan& plan, const Batch& batch, const PartPass& pass);
-// Losses [1] of the groups, added up in their order.
+// Losses [1] of the groups, added up lane by lane.
 double summed_losses(const GroupPlan& plan, const Batch& batch, const PartPass& pass);
 
 // A training step on a batch.
@@ -54,9 +57,11 @@ struct GroupStep {
 using GroupPass = std::function<Tensor(const Batch& part, const nn::Context& context)>;
 
 struct Batchwise {
-  Figure loss;                     // mean over the batch
-  std::vector<Tensors> gradients;  // [worker][trained parameter]; workers without a group left out
-  Figure sparsity;                 // the sparsity term in the loss, without its weight
+  Figure loss;  // mean over the batch
+  // [half][trained parameter], undefined where none arrived: what the two halves of the tree of
+  // lanes come to, for the optimizer to add; one of one lane.
+  std::vector<Tensors> gradients;
+  Figure sparsity;                     // the sparsity term in the loss, without its weight
   std::vector<UpdateRanges> ranges{};  // what the step may change (Vit::update_ranges)
 };
 

@@ -7,10 +7,8 @@
 #include "tensor/transfer.h"
 
 namespace hg {
-namespace {
 
-// The first element that is not finite; 0 if all are.
-float first_bad(const Tensor& tensor) {
+float first_non_finite(const Tensor& tensor) {
   if (tensor.dtype() != DType::f32) return 0;
   const Tensor t = on_host(tensor);
   const float* const begin = t.data<float>();
@@ -19,13 +17,15 @@ float first_bad(const Tensor& tensor) {
   return found == end ? 0 : *found;
 }
 
+namespace {
+
 class FiniteCheck final : public Observer {
  public:
   void op_end(const OpCall& call) override {
     if (call.phase == Phase::data) return;  // a loader's, of another batch
     for (const Tensor& t : call.out) {
       if (t.dtype() != DType::f32 || !t.contiguous()) continue;
-      const float bad = first_bad(t);
+      const float bad = first_non_finite(t);
       require(std::isfinite(bad), "train",
               "the loss or gradient is not finite: it became {} in {}, layer {}", bad,
               call.op.name(), call.scope->path.empty() ? "(top)" : call.scope->path);
@@ -37,7 +37,7 @@ class FiniteCheck final : public Observer {
 
 void require_finite_update(const NamedTensors& updated) {
   for (const auto& [name, tensor] : updated) {
-    const float bad = first_bad(tensor);
+    const float bad = first_non_finite(tensor);
     require(std::isfinite(bad), "train", "{} is not finite: it became {} in the optimizer's update",
             name, bad);
   }

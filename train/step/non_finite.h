@@ -7,6 +7,8 @@
 
 namespace hg {
 
+float first_non_finite(const Tensor& tensor);  // its first such element; 0 if all are finite
+
 // Throws, naming the first of these weights or moments that is not finite.
 void require_finite_update(const NamedTensors& updated);
 

@@ -71,6 +71,7 @@ LoaderOptions loader_options(const Config& config, const PhaseConfig& phase, Spl
   options.augment = train && phase.data.augment;
   options.shuffle = train;
   options.seed = seed;
+  options.lanes = config.run.lanes;
   options.select = patch_selection(config, split);
   options.device = device_of(config.run);
   return options;

@@ -10,11 +10,11 @@
 namespace hg {
 namespace {
 
-// The gradients of parameter i, in the order of the workers.
+// The gradients of parameter i, in the order of the parts.
 Tensors gradients_of(const std::vector<Tensors>& gradients, std::size_t i) {
   Tensors all;
-  for (const Tensors& worker : gradients)
-    if (worker[i].defined()) all.push_back(worker[i]);
+  for (const Tensors& part : gradients)
+    if (part[i].defined()) all.push_back(part[i]);
   return all;
 }
 

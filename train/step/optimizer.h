@@ -15,7 +15,7 @@ class Optimizer {
   // What is not among `trained` has no moments and never changes.
   Optimizer(std::vector<nn::Parameter> trained, const TrainConfig& train);
 
-  // gradients: [worker][trained parameter], summed in this order. A parameter that got no gradient
+  // gradients: [part][trained parameter], summed in this order. A parameter that got no gradient
   // stays as it is, its moments too, and so does what is outside its ranges ([trained parameter];
   // empty: all is inside). False, and nothing is changed, if the loss that the gradients are of, or
   // their norm (which is known where it is clipped), is not finite. Of a step on a device, this is

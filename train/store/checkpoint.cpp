@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tensor/backend.h"
+#include "tensor/base/json_value.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
 #include "train/store/run_folder.h"
@@ -65,7 +66,7 @@ struct Reader {
 void check_position(const Position& p, std::int64_t steps, const std::string& source) {
   for (const std::int64_t v :
        {p.phase, p.epoch, p.batch, p.rows, p.images, p.epoch_images, p.epoch_tokens,
-        p.unscored_images, p.energy_before_epoch_uj, p.forecast.step, steps})
+        p.unscored_images, p.energy_before_epoch_uj, p.energy_saved_uj, p.forecast.step, steps})
     usage_require(v >= 0, source, "a negative count in its metadata");
 }
 
@@ -73,6 +74,7 @@ void check_position(const Position& p, std::int64_t steps, const std::string& so
 constexpr std::string_view kModel = "model.";
 
 constexpr std::string_view kFigure = "figure.";
+constexpr const char* kEnergySaved = "energy_saved_uj";  // older states have none: it was all
 
 std::string in_state(const std::string& name) { return std::string(kModel) + name; }
 
@@ -97,6 +99,7 @@ void save_state(const std::string& folder, const ModelWeights& weights, const Na
   for (const auto& [name, text] : weights.metadata) metadata.emplace(in_state(name), text);
   Position copy = position;
   visit(copy, steps, Writer{metadata});
+  Writer{metadata}(kEnergySaved, position.energy_saved_uj);
   for (const auto& [name, value] : position.figures)
     Writer{metadata}((std::string(kFigure) + name).c_str(), value);
   write_safetensors(RunFolder{folder}.state(), tensors, metadata);
@@ -107,6 +110,9 @@ RunState load_state(const std::string& folder) {
   state.source = RunFolder{folder}.state();
   const Safetensors file = read_safetensors(state.source);
   visit(state.position, state.steps, Reader{file.metadata, state.source});
+  state.position.energy_saved_uj = state.position.energy_before_epoch_uj;
+  if (file.metadata.contains(kEnergySaved))
+    Reader{file.metadata, state.source}(kEnergySaved, state.position.energy_saved_uj);
   for (const auto& [name, text] : file.metadata)
     if (name.starts_with(kFigure))
       Reader{file.metadata, state.source}(name.c_str(),
@@ -126,19 +132,29 @@ void save_model(const std::string& folder, const ModelWeights& weights, const Mo
   write_safetensors(RunFolder{folder}.model(), weights.tensors, metadata);
 }
 
+namespace {
+
+std::vector<JsonValue> list_in(const Metadata& metadata, const char* name,
+                               const std::string& path) {
+  const auto found = metadata.find(name);
+  usage_require(found != metadata.end(), path, "no {} in its metadata", name);
+  return JsonValue(found->second, fmt::format("{}: {}", path, name)).items();
+}
+
+}  // namespace
+
 LoadedModel load_model(const std::string& path, const Config& config) {
   const Safetensors file = read_safetensors(path);
   LoadedModel loaded{nn::Vit(vit_options(config, file, path), 0), {}};
   load_weights(loaded.model, file, path);
   if (!file.metadata.contains("class_names")) return loaded;
   ModelCard& card = loaded.card;
-  try {
-    card.class_names = Json::parse(file.metadata.at("class_names")).get<std::vector<std::string>>();
-    card.normalization.mean = Json::parse(file.metadata.at("mean")).get<std::vector<float>>();
-    card.normalization.stddev = Json::parse(file.metadata.at("stddev")).get<std::vector<float>>();
-  } catch (const std::exception& e) {
-    usage_fail(path, "its metadata is damaged: {}", e.what());
-  }
+  for (const JsonValue& name : list_in(file.metadata, "class_names", path))
+    card.class_names.push_back(printable_utf8(name.text()));
+  for (const JsonValue& mean : list_in(file.metadata, "mean", path))
+    card.normalization.mean.push_back(static_cast<float>(mean.number()));
+  for (const JsonValue& stddev : list_in(file.metadata, "stddev", path))
+    card.normalization.stddev.push_back(static_cast<float>(stddev.number()));
   const auto channels = static_cast<std::size_t>(loaded.model.options().channels);
   usage_require(
       card.normalization.mean.size() == channels && card.normalization.stddev.size() == channels,

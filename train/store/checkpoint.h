@@ -22,6 +22,7 @@ struct Position {
   // Of the run at the end of the last epoch: epochs tile the run, and what a kill lost of the
   // training is part of the epoch that does it again.
   std::int64_t energy_before_epoch_uj = 0;
+  std::int64_t energy_saved_uj = 0;  // of it, what ledger.csv held when the state was saved
   Forecast forecast;
   std::map<std::string, double> figures;  // of the last evaluation, beside its scores
 };

@@ -11,6 +11,8 @@ namespace hg {
 // Means over a run, or over a part of it.
 struct MachineUse {
   double cpu_percent = 0, memory_percent = 0, memory_gb = 0;  // GB of 2^30 bytes, as CodeCarbon's
+  // Sums: time on cores, and time that threads waited for one.
+  double cpu_run_s = 0, cpu_wait_s = 0;
 };
 
 // What the row says beside the energy.

@@ -9,21 +9,34 @@
 
 namespace hg {
 
+// What a run's state knows of its energy.
+struct KnownEnergy {
+  std::int64_t saved_uj = 0;  // the ledger held so much
+  std::int64_t used_uj = 0;   // the run had used so much: more, if the ledger could not be written
+};
+
 class EnergyFiles {
  public:
   explicit EnergyFiles(std::string folder) : folder_{std::move(folder)} {}
 
   // What earlier parts of the run have saved, with its id and the machine's use in `emissions`;
-  // none: nothing yet. Throws UsageError if a file is damaged or holds less than the run is known
-  // to have used.
-  std::optional<energy::Ledger> load(std::int64_t at_least_uj, Emissions& emissions);
+  // none: nothing yet. What the run had used but could not save is unattributed. Throws UsageError
+  // if a file is damaged, holds what no machine can have used, or less than was saved.
+  std::optional<energy::Ledger> load(const KnownEnergy& known, Emissions& emissions);
 
-  // Throws unless the ledger's rows sum to its total.
-  void save(const energy::Ledger& ledger, const Emissions& emissions);
+  // Why a file could not be written: the next save tries again; empty: all were. Throws unless the
+  // ledger's rows sum to its total.
+  [[nodiscard]] std::string save(const energy::Ledger& ledger, const Emissions& emissions);
+
+  std::int64_t saved_uj() const { return saved_uj_; }  // what the ledger in the folder sums to
 
  private:
+  std::optional<energy::Ledger> load_saved(std::int64_t at_least_uj, Emissions& emissions);
+  void write(const energy::Ledger& ledger, const Emissions& emissions);
+
   const RunFolder folder_;
   std::string last_;  // the save before, as JSON; empty: there was none
+  std::int64_t saved_uj_ = 0;
 };
 
 }  // namespace hg

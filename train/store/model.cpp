@@ -40,9 +40,10 @@ void load_weights(const nn::Vit& model, const Safetensors& file, const std::stri
   require_finite(file, source);
   const NamedTensors mine = weights_of(model);
   for (const auto& [name, tensor] : file.tensors)
-    usage_require(is_training_head(name) || std::any_of(mine.begin(), mine.end(),
-                                                        [&](auto& m) { return m.first == name; }),
-                  source, "{} {} is no parameter of this model", name, tensor);
+    usage_require(
+        is_training_head(name) || std::any_of(mine.begin(), mine.end(),
+                                              [&, &own = name](auto& m) { return m.first == own; }),
+        source, "{} {} is no parameter of this model", name, tensor);
   const std::vector<nn::Buffer>& buffers = model.parameters().buffers();
   for (const auto& [name, value] : mine) {
     const auto found = file.tensors.find(name);

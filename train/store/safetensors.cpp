@@ -5,10 +5,9 @@
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <set>
 
 #include "tensor/base/files.h"
+#include "tensor/base/json_parse.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
 #include "tensor/transfer.h"
@@ -54,28 +53,12 @@ float float_from_bfloat(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-// The header as JSON. The library would keep the last of two equal keys, where another program
-// might take the first; and a header has no business nesting deeper than the lists of an entry.
+// The header as JSON, which nests no deeper than the lists of an entry.
 Header parse_header(std::string_view text, const std::string& source) {
   constexpr int kDeepest = 3;
-  std::vector<std::set<std::string>> seen(kDeepest + 1);  // keys of the open object, per depth
-  std::optional<std::string> duplicate;
-  bool too_deep = false;
-  const auto watch = [&](int depth, Header::parse_event_t event, Header& value) {
-    too_deep |= depth > kDeepest;
-    if (too_deep) return false;
-    const auto level = static_cast<std::size_t>(depth);
-    if (event == Header::parse_event_t::object_start && depth < kDeepest) seen[level + 1].clear();
-    if (event == Header::parse_event_t::key)
-      if (!seen[level].insert(value.get_ref<const std::string&>()).second)
-        duplicate = value.get<std::string>();
-    return true;
-  };
-  Header header = Header::parse(text, watch, false);
-  usage_require(!too_deep, source, "header: nested deeper than {} levels", kDeepest);
-  usage_require(!header.is_discarded() && header.is_object(), source,
-                "header: expected a JSON object of {} bytes", text.size());
-  usage_require(!duplicate, source, "header: {} appears twice", printable(duplicate.value_or("")));
+  Header header = parse_json<Header>(text, source + ": header", kDeepest);
+  usage_require(header.is_object(), source, "header: expected a JSON object of {} bytes",
+                text.size());
   return header;
 }
 

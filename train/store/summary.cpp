@@ -1,5 +1,7 @@
 #include "train/store/summary.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "tensor/base/json_value.h"
@@ -39,6 +41,9 @@ void visit_fields(Summary& s, Field field) {
   field("pue", s.pue);
   field("test_images", s.test_images);
   field("trained_parameters", s.trained_parameters);
+  field("cpu_share", s.cpu_share);
+  field("meter_notes", s.meter_notes);
+  field("energy_unsaved", s.energy_unsaved);
 }
 
 template <class Prediction, class Field>
@@ -64,10 +69,8 @@ Json or_null(const std::optional<energy::Watts>& power) {
 void take(const JsonValue& json, std::string& value) { value = json.text(); }
 void take(const JsonValue& json, double& value) { value = json.number(); }
 void take(const JsonValue& json, std::optional<double>& value) { value = json.number(); }
-template <class Integer>
-void take(const JsonValue& json, Integer& value) {
-  value = static_cast<Integer>(json.integer());
-}
+void take(const JsonValue& json, std::int64_t& value) { value = json.integer(); }
+void take(const JsonValue& json, std::uint64_t& value) { value = json.count(); }
 
 auto writer_to(Json& json) {
   return [&](const char* key, const auto& value) { json[key] = or_null(value); };
@@ -118,6 +121,17 @@ Json sparsity_json(const std::optional<SparsitySummary>& s) {
 }
 
 }  // namespace
+
+std::string RunSummary::cpu_share_note() const {
+  if (!cpu_share || *cpu_share >= kFullCpuShare) return "";
+  return fmt::format(
+      "got {:.0f} % of the cores it asked for: other work held them; times are longer by that, and "
+      "{}",
+      100 * *cpu_share,
+      energy_kind == energy::to_string(energy::Kind::modelled)
+          ? "modelled energy leaves the waiting out"
+          : "measured energy holds that work, too");
+}
 
 std::string to_json(const RunSummary& s, int indent) {
   Json json;

@@ -14,6 +14,8 @@ namespace hg {
 enum class RunEnd { finished, interrupted, budget };  // their names are the status of a summary
 inline constexpr std::string_view kFinished = enum_name(RunEnd::finished);
 
+inline constexpr double kFullCpuShare = 0.9;  // with less, a run was held up by other work
+
 // The energy of a whole run, as predicted early in its first epoch.
 struct Forecast {
   std::int64_t step = 0;  // made after so many steps; 0: not made yet
@@ -50,7 +52,13 @@ struct RunSummary {
   std::optional<double> joules_per_f1;
   std::string country, carbon_source;
   double carbon_g_per_kwh = 0, pue = 1;
+  std::optional<double> cpu_share;  // of the cores it asked for; none: the kernel does not tell
+  std::string meter_notes;          // which zones had which faults; empty: none had any
+  std::string energy_unsaved;       // why the last books could not be written; empty: they were
   Forecast prediction;
+
+  // For the user; empty: it got the cores it asked for, as far as is known.
+  std::string cpu_share_note() const;
 
   // Written, but not read.
   std::array<std::optional<double>, energy::kDomains> domain_j;

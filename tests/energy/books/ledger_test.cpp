@@ -52,8 +52,34 @@ TEST_CASE("a damaged ledger.csv is refused in one line") {
   wrong.replace(wrong.find("1000"), 4, "1e3x");
   CHECK(ledger_refusal(wrong) == "ledger.csv: line 2: energy_uj is \"1e3x\", expected a number");
   wrong = good;
+  wrong.replace(wrong.find("1000"), 4, "9223372036854775807");
+  CHECK(ledger_refusal(wrong).find("is 9223372036854775807, expected 0 or more, at most") !=
+        std::string::npos);
+  wrong = good;
   wrong.replace(wrong.find("apportioned"), 11, "guessed");
   CHECK(ledger_refusal(wrong) == "ledger.csv: \"guessed\" is no kind of energy");
+}
+
+TEST_CASE("a ledger.csv that no run can have written is refused") {
+  const auto refusal = [](auto change) {
+    LedgerRow changed = row("qkv", 1000);
+    change(changed);
+    return ledger_refusal(ledger_csv({row("qk", 7), changed, row("av", 7)}));
+  };
+  const auto names = [](const std::string& text, const char* what) {
+    INFO(text);
+    CHECK(text.starts_with(std::string("ledger.csv: ") + what + " of forward blocks.3.attn "));
+    CHECK(text.find('\n') == std::string::npos);
+  };
+  names(refusal([](LedgerRow& r) { r.energy_uj = -1; }), "energy_uj");
+  names(refusal([](LedgerRow& r) { r.energy_uj = INT64_MAX; }), "energy_uj");
+  names(refusal([](LedgerRow& r) { r.energy_uj = 1'000'000'000'000'000'000; }), "energy_uj");
+  names(refusal([](LedgerRow& r) { r.static_uj = -5; }), "static_uj");
+  names(refusal([](LedgerRow& r) { r.low_uj = INT64_MIN; }), "low_uj");
+  names(refusal([](LedgerRow& r) { r.high_uj = INT64_MAX; }), "high_uj");
+  names(refusal([](LedgerRow& r) { r.flops = UINT64_MAX; }), "flops");
+  names(refusal([](LedgerRow& r) { r.calls = UINT64_MAX - 1; }), "calls");
+  names(refusal([](LedgerRow& r) { r.seconds = -1; }), "seconds");
 }
 
 TEST_CASE("a ledger whose rows don't sum to the meter is refused") {

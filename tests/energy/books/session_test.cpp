@@ -178,6 +178,20 @@ TEST_CASE("a ledger that cannot be saved ends the session with the reason") {
   CHECK(message_of<Error>([&] { session.stop(); }) == "ledger.csv: cannot write: disk full");
 }
 
+TEST_CASE("a session whose last reading fails says so, or is silent where it just goes") {
+  SteadyMeter meter(50);
+  SessionOptions options = fast();
+  options.period = {1000};  // the sampling thread waits, and must be ended all the same
+  {
+    Session session(meter, options);
+    meter.lost = true;
+    CHECK(message_of<Error>([&] { session.stop(); }) == "fake: the meter is lost");
+  }
+  meter.lost = false;
+  Session session(meter, options);
+  meter.lost = true;
+}
+
 TEST_CASE("work that is no op has a row of its own") {
   SteadyMeter meter(50);
   Session session(meter, fast());
@@ -224,6 +238,36 @@ TEST_CASE("a session that pauses sees no op and its books still close") {
   const Ledger ledger = session.stop();
   CHECK(find(ledger, {"forward", "net.attn", "qkv"}).calls == 3);
   CHECK(ledger.rows[kUnattributed].energy_uj > 10000 * 50 / 2);  // 10 ms and more belong to no op
+}
+
+TEST_CASE("while the meter is being read, ops and totals do not wait for it") {
+  // Its reads wait until they are let through.
+  struct Held final : Meter {
+    std::string_view name() const override { return "held"; }
+    Kind kind() const override { return Kind::measured; }
+    std::string source() const override { return "a gate"; }
+    std::uint64_t faults() const override { return 0; }
+    Reading read() override {
+      inside = true;
+      while (closed) std::this_thread::yield();
+      inside = false;
+      return steady.read();
+    }
+    SteadyMeter steady{50};
+    std::atomic<bool> closed = false, inside = false;
+  } meter;
+  Session session(meter, fast());
+  meter.closed = true;
+  while (!meter.inside) std::this_thread::yield();  // the sampler hangs in it
+  constexpr int kRounds = 12000;
+  static_assert(kRounds * 5 > ThreadLog::kCapacity);  // rings run full and are emptied
+  on_threads(2, kRounds);
+  CHECK(session.total().energy_uj >= 0);
+  CHECK(session.power().value >= 0);
+  check(session.ledger());
+  meter.closed = false;
+  const Ledger ledger = session.stop();
+  CHECK(find(ledger, {"forward", "net.attn", "qkv"}).calls == 2 * kRounds);
 }
 
 TEST_CASE("power is that of the last second") {

@@ -16,8 +16,8 @@ constexpr std::uint64_t kIntelRange = 262143328850;
 // A counter of 1000 W at most, read at times in seconds with values in joules.
 class Bench {
  public:
-  explicit Bench(std::uint64_t largest_uj = kIntelRange)
-      : counter_({"zone", largest_uj, Watts{1000}, Seconds{0.01}}, log) {}
+  explicit Bench(std::uint64_t largest_uj = kIntelRange, Seconds longest_still = {})
+      : counter_({"zone", largest_uj, Watts{1000}, Seconds{0.01}, longest_still}, log) {}
 
   Counted good(double s, double joules) {
     return raw(s, ReadStatus::good, static_cast<std::uint64_t>(joules * kJoule + 0.5));
@@ -153,6 +153,41 @@ TEST_CASE("a counter that moves rarely brings what was drawn since it last moved
   b.good(0, 100);
   for (int i = 1; i < 100; ++i) b.good(0.01 * i, 100);
   CHECK(joules(b.good(1, 600).energy) == 500);
+  CHECK(b.log.count() == 0);
+}
+
+TEST_CASE("a counter that stands still for too long is a fault and anything may have been drawn") {
+  Bench b(kIntelRange, kLongestStill);
+  b.good(0, 0);
+  b.good(0.5, 71.5);
+  for (int i = 51; i <= 150; ++i) CHECK(certain(b.good(0.01 * i, 71.5)));
+  CHECK(b.log.count() == 0);
+  Counted now{};
+  for (int i = 151; i <= 1000; ++i) now = b.good(0.01 * i, 71.5);
+  CHECK(joules(now.low) == 71.5);
+  CHECK(joules(now.energy) == 71.5);
+  CHECK(joules(now.high) == doctest::Approx(71.5 + 1000 * 9.5));  // of all the time it stood still
+  CHECK(b.log.count() == 1);
+  CHECK(b.log.count(FaultKind::stall) == 1);
+  CHECK(joules(b.failed(10.5).high) == doctest::Approx(71.5 + 1000 * 10));
+}
+
+TEST_CASE("a counter that moves again after it stood still may have missed what was drawn") {
+  Bench b(kIntelRange, kLongestStill);
+  b.good(0, 0);
+  for (int i = 0; i <= 400; ++i) b.good(0.01 * i, 0);
+  b.good(4.01, 3000);  // the energy of all that time at once: possible
+  const Counted end = b.good(5.01, 3100);
+  CHECK(joules(end.low) == 3100);
+  CHECK(joules(end.energy) == 3100);
+  CHECK(joules(end.high) == doctest::Approx(4010 + 100));
+  CHECK(b.log.count() == 1);
+}
+
+TEST_CASE("a counter that nobody read for a while did not stand still") {
+  Bench b(kIntelRange, kLongestStill);
+  b.good(0, 0);
+  CHECK(certain(b.good(10, 50)));
   CHECK(b.log.count() == 0);
 }
 

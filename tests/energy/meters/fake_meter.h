@@ -5,6 +5,7 @@
 
 #include "energy/meters/meter.h"
 #include "tensor/backend.h"
+#include "tensor/base/error.h"
 
 namespace hg::testing {
 
@@ -22,6 +23,7 @@ class SteadyMeter final : public Meter {
   std::uint64_t faults() const override { return 0; }
   Reading read() override {
     ++reads;
+    require(!lost, "fake", "the meter is lost");
     Reading r;
     r.time_ns = backend(Device::cpu).timestamp_ns();
     const auto uj =
@@ -32,6 +34,7 @@ class SteadyMeter final : public Meter {
   }
 
   std::atomic<int> reads{0};
+  std::atomic<bool> lost{false};
 
  private:
   const double watts_;

@@ -82,9 +82,11 @@ TEST_CASE("an unknown CPU gets the table's median and all of its spread") {
   check_order(p, 8);
 }
 
-TEST_CASE("the model books idle time and CPU time and memory in use") {
-  std::vector<Usage> script{
-      {0, 5, 1}, {1'000'000'000, 5, 1}, {2'000'000'000, 7, 3}, {3'000'000'000, 7, 3, false}};
+TEST_CASE("the model books CPU time with its share of idle power, and memory in use") {
+  std::vector<Usage> script{{0, 5, 1, 2},
+                            {1'000'000'000, 5.5, 1, 2},
+                            {2'000'000'000, 7.5, 3, 2},
+                            {3'000'000'000, 7.5, 3, 2, false}};
   std::size_t next = 0;
   const Opened opened =
       open_model(cpu("AuthenticAMD", 25, 1, 2, true), [&] { return script.at(next++); });
@@ -92,12 +94,12 @@ TEST_CASE("the model books idle time and CPU time and memory in use") {
   CHECK(opened.meter->kind() == Kind::modelled);
   CHECK(opened.meter->kind_of(Domain::dram) == Kind::modelled);
   const double full = 2 * 280 / 128.0;
-  const Reading idle = opened.meter->read();
-  CHECK(to_joules(idle.domains[0]->energy).value == doctest::Approx(full / 4).epsilon(1e-5));
-  CHECK(to_joules(idle.domains[1]->energy).value == doctest::Approx(0.375).epsilon(1e-5));
+  const Reading held_up = opened.meter->read();  // a quarter of what its two threads could do
+  CHECK(to_joules(held_up.domains[0]->energy).value == doctest::Approx(full / 4).epsilon(1e-5));
+  CHECK(to_joules(held_up.domains[1]->energy).value == doctest::Approx(0.375 / 4).epsilon(1e-5));
   const Reading busy = opened.meter->read();
   CHECK(to_joules(busy.domains[0]->energy).value == doctest::Approx(full * 1.25).epsilon(1e-5));
-  CHECK(to_joules(busy.domains[1]->energy).value == doctest::Approx(0.375 * 3).epsilon(1e-5));
+  CHECK(to_joules(busy.domains[1]->energy).value == doctest::Approx(0.375 * 2.25).epsilon(1e-5));
   for (std::size_t d = 0; d < 2; ++d) {
     CHECK(busy.domains[d]->low < busy.domains[d]->energy);
     CHECK(busy.domains[d]->energy < busy.domains[d]->high);
@@ -106,6 +108,21 @@ TEST_CASE("the model books idle time and CPU time and memory in use") {
   CHECK(opened.meter->faults() == 0);
   opened.meter->read();
   CHECK(opened.meter->faults() == 1);
+}
+
+TEST_CASE("the same work has the same modelled energy however long its neighbours hold it up") {
+  for (const int slower : {1, 2, 7}) {
+    std::vector<Usage> script;
+    for (int i = 0; i <= 10; ++i) script.push_back({i * slower * 100'000'000ll, 0.2 * i, 2, 2});
+    std::size_t next = 0;
+    const Opened opened =
+        open_model(cpu("AuthenticAMD", 25, 1, 2, true), [&] { return script.at(next++); });
+    Reading last;
+    while (next < script.size()) last = opened.meter->read();
+    const double full = 2 * 280 / 128.0;  // W, on an idle machine for one second
+    CHECK(to_joules(last.domains[0]->energy).value == doctest::Approx(full).epsilon(1e-5));
+    CHECK(to_joules(last.domains[1]->energy).value == doctest::Approx(2 * 0.375).epsilon(1e-5));
+  }
 }
 
 TEST_CASE("this process has used CPU time and memory") {

@@ -4,9 +4,15 @@
 //   mixed       the first counts, the second knows its power alone
 //   unsupported NOT_SUPPORTED for both
 //   still       counters that never move
+//   half-still  the first GPU's counter moves, the second's does not
+//   limited     as still; the first GPU has an enforced limit of 300 W, the second a set one, 200 W
+//   hang        initialising it never comes back
+//   hang-later  as counter, but the hundredth read of energy never comes back
 //   none        no GPU
 //   gone        the driver is not loaded
 //   reloaded    as counter, from 0, once the library was initialised again
+#include <unistd.h>
+
 #include <cstdlib>
 #include <string>
 
@@ -29,6 +35,7 @@ int index_of(void* device) { return device == &devices[0] ? 0 : 1; }
 extern "C" {
 
 int nvmlInit_v2() {
+  for (const bool hangs = mode() == "hang"; hangs;) ::pause();
   if (mode() == "gone") return kDriverNotLoaded;
   if (mode() == "reloaded") energy_mj[0] = energy_mj[1] = 0;
   ++inits;
@@ -50,9 +57,21 @@ int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* mj) {
   const std::string m = mode();
   const int i = index_of(device);
   if (m == "gone" || inits == 0) return kUninitialized;
+  static int reads = 0;
+  while (m == "hang-later" && ++reads >= 100) ::pause();
   if (m == "power" || m == "unsupported" || (m == "mixed" && i == 1)) return kNotSupported;
   *mj = energy_mj[i];
-  if (m != "still") energy_mj[i] += 50'000;
+  if (m != "still" && m != "limited" && !(m == "half-still" && i == 1)) energy_mj[i] += 50'000;
+  return kSuccess;
+}
+int nvmlDeviceGetEnforcedPowerLimit(void* device, unsigned* mw) {
+  if (mode() != "limited" || index_of(device) == 1) return kNotSupported;
+  *mw = 300'000;
+  return kSuccess;
+}
+int nvmlDeviceGetPowerManagementLimit(void*, unsigned* mw) {
+  if (mode() != "limited") return kNotSupported;
+  *mw = 200'000;
   return kSuccess;
 }
 int nvmlDeviceGetPowerUsage(void*, unsigned* mw) {

@@ -107,6 +107,31 @@ TEST_CASE("a driver that goes away and comes back anew is followed") {
   CHECK(meter.fault_list().back().kind == FaultKind::reset);
 }
 
+TEST_CASE("a GPU draws at most what its own limit allows") {
+  const Environment mode("HG_STUB_NVML", "counter");
+  CHECK(open_nvml(HG_NVML_STUB).meter->max_power(Domain::gpu).value == 2 * 3000);  // not told
+  mode.set("limited");
+  const Opened opened = open_nvml(HG_NVML_STUB);
+  REQUIRE(opened.meter);
+  CHECK(opened.meter->max_power(Domain::gpu).value == doctest::Approx(1.2 * (300 + 200)));
+}
+
+TEST_CASE("one of two GPUs whose counter stands still is a fault") {
+  const Environment mode("HG_STUB_NVML", "half-still");
+  const Opened opened = open_nvml(HG_NVML_STUB);
+  REQUIRE(opened.meter);
+  const Reading first = opened.meter->read();
+  pause(1001);  // longer than a counter may stand still
+  const Reading last = opened.meter->read();
+  const Counted& counted = *last.domains[kGpu];
+  CHECK(counted.energy.value == 50'000'000);
+  const double most = 3000 * from_ns(last.time_ns - first.time_ns).value;
+  CHECK(to_joules(counted.high).value == doctest::Approx(50 + most));
+  REQUIRE(opened.meter->faults() == 1);
+  CHECK(opened.meter->fault_list()[0].kind == FaultKind::stall);
+  CHECK(opened.meter->fault_list()[0].zone == "gpu 1");
+}
+
 TEST_CASE("power across failed reads lies between nothing and all the board can draw") {
   FaultLog log;
   PowerIntegral integral({"gpu", Watts{300}, 0.05}, log);

@@ -53,6 +53,17 @@ TEST_CASE("typed rows are read back as they were written") {
   CHECK_FALSE(back[1].maybe);
 }
 
+TEST_CASE("a text is never a live formula, and comes back as it was") {
+  for (const std::string name : {"=1+1", "+x", "-x", "@x", "'x", "'=x", "''", "\tx", "x=1", "'"}) {
+    Row row;
+    row.name = name;
+    const std::string text = write_csv<Row>({row}, columns_of_row);
+    const char first = text[text.find('\n') + 1];
+    CHECK(std::string_view("=+-@\t").find(first) == std::string_view::npos);
+    CHECK(read_csv<Row>(text, "f.csv", columns_of_row).at(0).name == name);
+  }
+}
+
 TEST_CASE("columns are found by name, and one that may be empty may be missing") {
   const auto rows =
       read_csv<Row>("other,exact,large,count,name\nx,2.5,1,7,n\n", "f.csv", columns_of_row);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -55,11 +56,20 @@ TEST_CASE("a file appears at commit and not before") {
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("what a killed process left beside is overwritten") {
+TEST_CASE("two processes that write the same file do not share what is written beside") {
   TempFolder folder;
-  put(folder / "f.tmp", "half written, and long");
-  write_file(folder / "f", "whole");
-  CHECK(contents_of(folder / "f") == "whole");
+  AtomicFile ours(folder / "f");
+  ours.write("ours");
+  const pid_t child = fork();
+  if (child == 0) {
+    write_file(folder / "f", "theirs");
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK(contents_of(folder / "f") == "theirs");
+  ours.commit();
+  CHECK(contents_of(folder / "f") == "ours");
   CHECK(files_in(folder.path()) == 1);
 }
 

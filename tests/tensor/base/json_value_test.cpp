@@ -36,8 +36,28 @@ TEST_CASE("what is not there is refused with file and key") {
   CHECK(refusal([&] { json["t"].items(); }) == "f.json: t: expected a list, got \"x\"");
   CHECK(refusal([] { JsonValue("[1]", "f.json").has("a"); }) ==
         "f.json: expected an object, got [1]");
+  CHECK(refusal([] { JsonValue("[1e999]", "f.json"); }) ==
+        "f.json: no JSON: a number is too large");
+  CHECK(refusal([] { JsonValue("{\"a\\nb\": 1}", "f.json")["a\nb"].text(); }) ==
+        "f.json: a\\x0ab: expected a text, got 1");
+  const JsonValue large("18446744073709551615", "f.json");
+  CHECK(large.count() == UINT64_MAX);
+  CHECK(refusal([&] { large.integer(); }) ==
+        "f.json: expected a whole number below 2^63, got 18446744073709551615");
+  CHECK(refusal([] { JsonValue("-1", "f.json").count(); }) ==
+        "f.json: expected a whole number of at least 0, got -1");
   CHECK(refusal([] { JsonValue::read("/nowhere/f.json"); }) ==
         "/nowhere/f.json: cannot read: No such file or directory");
+  for (const char* open : {"[", "{\"a\":"}) {
+    std::string deep;
+    for (int i = 0; i < 50'000; ++i) deep += open;
+    CHECK(refusal([&] { JsonValue(deep, "f.json"); }) == "f.json: nested deeper than 32 levels");
+  }
+  const std::string closed = std::string(50'000, '[') + std::string(50'000, ']');
+  CHECK(refusal([&] { JsonValue(closed, "f.json"); }) == "f.json: nested deeper than 32 levels");
+  CHECK(refusal([] { JsonValue("[1e9990]", "f.json"); }) ==
+        "f.json: no JSON: a number is too large");
+  CHECK(refusal([] { JsonValue(R"({"a": 1, "a": 2})", "f.json"); }) == "f.json: a appears twice");
 }
 
 }  // namespace hg::testing

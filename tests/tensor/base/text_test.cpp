@@ -15,6 +15,18 @@ TEST_CASE("foreign text is shown on one line") {
         "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;&lt;/a&gt;");
 }
 
+TEST_CASE("names from files keep their letters and lose what a terminal would obey") {
+  CHECK(printable_utf8("caf\u00e9 \u4e2d \U0001f600") == "caf\u00e9 \u4e2d \U0001f600");
+  CHECK(printable_utf8("\x1b[31mred\x7f") == "\\x1b[31mred\\x7f");
+  CHECK(printable_utf8("\xc2\x9b"
+                       "2J") ==
+        "\\xc2\\x9b"
+        "2J");  // U+009B, as good as ESC [
+  CHECK(printable_utf8("a\xff\xc3") == "a\\xff\\xc3");
+  CHECK(printable_utf8("\xc0\xaf\xed\xa0\x80") ==
+        "\\xc0\\xaf\\xed\\xa0\\x80");  // overlong, surrogate
+}
+
 TEST_CASE("the nearest name is the one with the fewest changes") {
   CHECK(edit_distance("", "abc") == 3);
   CHECK(edit_distance("kitten", "sitting") == 3);

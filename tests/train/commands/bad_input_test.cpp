@@ -46,6 +46,12 @@ TEST_CASE("usage that makes no sense is refused in one line") {
   check_refused(hgtrain({"train"}), 2, {"CONFIG"});
   check_refused(hgtrain({"forward", "shapes"}), 2, {"--weights"});
   check_refused(hgtrain({"bench", "shapes", "--steps", "0"}), 2, {"--steps"});
+  for (const char* number : {"nan", "-nan", "inf", "-1", "1e9", "half"}) {
+    INFO(number);
+    check_refused(hgtrain({"meters", "--watch", number}), 2, {"--watch", number});
+    check_refused(hgtrain({"experiment", "quick", "--target", number}), 2, {"--target", number});
+    check_refused(hgtrain({"experiment", "quick", "--margin", number}), 2, {"--margin", number});
+  }
   check_refused(hgtrain({"eval", "/nowhere"}), 2, {"/nowhere"});
   check_refused(hgtrain({"info", "shaeps"}), 2, {"shaeps", "shapes"});
   check_refused(hgtrain({"info", "/nowhere/a.toml"}), 2, {"/nowhere/a.toml"});
@@ -136,6 +142,30 @@ TEST_CASE("a run goes into no folder that cannot be one, nor over another run") 
   CHECK(contents_of(run + "/state.safetensors") == before);
 }
 
+TEST_CASE("a model that cannot fit is refused with the memory it needs") {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  check_refused(hgtrain(tiny_train(run, set({"model.img_size=4096", "model.patch_size=8",
+                                             "model.emb_size=1024", "model.depth=64"}))),
+                2, {"memory: training needs at least", "B, this machine has", "model.img_size"});
+  CHECK(!exists(run));
+}
+
+TEST_CASE("paths that are too long or cannot be read are refused in one line") {
+  const TempFolder folder;
+  const std::string longest(5000, 'x');
+  REQUIRE(hgtrain(tiny_train(folder / "run")).code == 0);
+  check_refused(hgtrain({"info", longest}), 2, {"xxx"});
+  check_refused(hgtrain(tiny_train(longest)), 2, {"xxx"});
+  check_refused(hgtrain({"report", longest}), 2, {"xxx"});
+  check_refused(hgtrain({"eval", longest}), 2, {"xxx"});
+  check_refused(hgtrain({"predict", folder / "run", longest}), 2, {"xxx"});
+  check_refused(
+      hgtrain(tiny_train(folder / "other", set({"data.root=" + longest, "data.name=cifar10"}))), 2,
+      {"data.root", "xxx"});
+  check_refused(hgtrain({"experiment", "quick", "--scale", "smoke", "--out", longest}), 2, {"xxx"});
+}
+
 TEST_CASE("a full disk ends a run with its path and leaves the last checkpoint") {
   const TempFolder folder;
   const std::string run = folder / "run";
@@ -148,7 +178,7 @@ TEST_CASE("a full disk ends a run with its path and leaves the last checkpoint")
       hgtrain(train + Arguments{"--resume"}, {40000, "", ""});  // the state doesn't
   check_refused(again, 1, {run + "/state.safetensors", "File too large"});
   CHECK(!exists(run + "/state.safetensors"));
-  CHECK(!exists(run + "/state.safetensors.tmp"));
+  CHECK(!leftovers_in(run));
   CHECK(hgtrain(train + Arguments{"--resume"}).code == 0);
 
   const std::string before = contents_of(run + "/state.safetensors");

@@ -1,6 +1,8 @@
 // hgtrain compare, as users run it.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "tests/support/program.h"
 
 namespace {
@@ -20,7 +22,9 @@ Json run_json(const std::string& command, const Arguments& more) {
 }
 
 Json compare(const std::string& attention, const Arguments& more = {}) {
-  return run_json("compare", Arguments{"--attention", attention, "--steps", "2"} + more);
+  const bool steps = std::find(more.begin(), more.end(), "--steps") != more.end();
+  return run_json("compare", Arguments{"--attention", attention} +
+                                 (steps ? Arguments{} : Arguments{"--steps", "2"}) + more);
 }
 
 }  // namespace
@@ -45,17 +49,47 @@ TEST_CASE("variants have the parameters of info and the FLOPs of bench, and rati
     const Json bench = run_json("bench", Arguments{"--steps", "1"} + settings[i]);
     CHECK(v["parameters"] == info["parameters"]);
     CHECK(v["flops_per_step"] == bench["flops_per_step"]);
-    CHECK(v["ms_per_step"].get<double>() > 0);
-    CHECK(v["ms_per_step"].get<double>() <= v["ms_median"].get<double>());
-    CHECK(v["energy_j_per_step"].get<double>() > 0);
     // weights and two moments of each, at least
     CHECK(v["peak_bytes"].get<double>() > 3 * 4 * v["parameters"].get<double>());
     CHECK(v["micro_f1"].is_null());
     CHECK(v["train"].is_null());
-    for (const char* figure :
-         {"parameters", "flops_per_step", "ms_per_step", "energy_j_per_step", "peak_bytes"})
+    for (const char* figure : {"parameters", "flops_per_step", "peak_bytes"})
       CHECK(v["ratios"][figure].get<double>() ==
             doctest::Approx(v[figure].get<double>() / first[figure].get<double>()));
+  }
+}
+
+TEST_CASE("time and joules are medians with quartiles of the same rounds, and noise is marked") {
+  const auto median = [](std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+  };
+  const auto figures = {"ms_per_step", "cpu_ms_per_step", "energy_j_per_step"};
+  const Json result = compare("softmax,softmax,mgk:components=8", {"--steps", "7"});
+  const Json& first = result["variants"][0];
+  for (const Json& v : result["variants"])
+    for (const char* figure : figures) {
+      INFO(v["attention"] << " " << figure);
+      const std::vector<double> rounds = v["rounds"][figure], before = first["rounds"][figure];
+      REQUIRE(rounds.size() == 7);
+      CHECK(v[figure].get<double>() == doctest::Approx(median(rounds)));
+      CHECK(v["quartiles"][figure][0].get<double>() <= v[figure].get<double>());
+      CHECK(v["quartiles"][figure][1].get<double>() >= v[figure].get<double>());
+      std::vector<double> ratios;
+      for (std::size_t i = 0; i < rounds.size(); ++i) ratios.push_back(rounds[i] / before[i]);
+      CHECK(v["ratios"][figure].get<double>() == doctest::Approx(median(ratios)));
+      // 7 values: the 95 % interval is their range.
+      const double low = v["ratio_intervals"][figure][0], high = v["ratio_intervals"][figure][1];
+      CHECK(low == doctest::Approx(*std::min_element(ratios.begin(), ratios.end())));
+      CHECK(high == doctest::Approx(*std::max_element(ratios.begin(), ratios.end())));
+      CHECK(v["within_noise"][figure] == (&v != &first && low <= 1 && high >= 1));
+    }
+  // Too few rounds for an interval: nothing is told from noise.
+  const Json few = compare("softmax,mgk:components=8")["variants"];
+  for (const char* figure : figures) {
+    CHECK(few[1]["ratio_intervals"][figure].is_null());
+    CHECK(few[0]["within_noise"][figure] == false);
+    CHECK(few[1]["within_noise"][figure] == true);
   }
 }
 
@@ -78,14 +112,16 @@ TEST_CASE("the table names every variant and where its figures come from") {
   CHECK(outcome.code == 0);
   CHECK(outcome.err == "");
   const auto lines = lines_of(outcome.out);
-  REQUIRE(lines.size() == 6);
+  REQUIRE(lines.size() == 7);
   for (const char* column : {"attention", "F1", "parameters", "GFLOP", "ms", "J", "peak MB"})
     CHECK(lines[0].find(column) != std::string::npos);
   CHECK(lines[1].starts_with("softmax "));
   CHECK(lines[1].find(" - ") != std::string::npos);
   CHECK(lines[1].find(" 1.000") != std::string::npos);
   CHECK(lines[2].starts_with("xca "));
-  CHECK(lines[4].find("energy: modelled by") != std::string::npos);
+  CHECK(lines[2].find("~") != std::string::npos);
+  CHECK(lines[4].find("~ within noise") != std::string::npos);
+  CHECK(lines[5].find("energy: modelled by") != std::string::npos);
 }
 
 TEST_CASE("trained variants are the runs that train makes, each in its folder") {

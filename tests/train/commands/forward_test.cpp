@@ -49,7 +49,7 @@ struct Files {
   void check_fault(const std::vector<std::string>& parts) const {
     check_refused(forward(), 2, parts);
     CHECK(!exists(folder / "o"));
-    CHECK(!exists(folder / "o.tmp"));
+    CHECK(!leftovers_in(folder.path()));
   }
   void weights_with(const std::string& name, const Tensor& tensor) const {
     Safetensors changed = weights;
@@ -147,6 +147,17 @@ TEST_CASE("forward writes logits, loss and the gradient of every parameter") {
   CHECK(bare.tensors.size() == 1);
   CHECK(bare.tensors.at("logits").to_vector<float>() ==
         out.tensors.at("logits").to_vector<float>());
+}
+
+TEST_CASE("forward says when what it computed is not finite") {
+  const Files files;
+  const Tensor huge = ramp({5, 16});
+  for (float& x : std::span(huge.data<float>(), 80)) x = 3e38f;
+  files.weights_with("head.weight", huge);
+  const Outcome done = files.forward();
+  CHECK(done.code == 0);
+  CHECK(done.err.find("/o: logits is not finite") != std::string::npos);
+  CHECK(lines_of(done.err).size() == 1);
 }
 
 TEST_CASE("forward names the tensor that does not fit the model") {

@@ -1,5 +1,9 @@
 // hgtrain meters on a tree of files that move while it runs.
 #include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 #include "tests/energy/meters/moving_tree.h"
 #include "tests/support/environment.h"
@@ -45,6 +49,25 @@ TEST_CASE("meters prints a table and leaves watch out unless asked") {
   CHECK(table.out.starts_with("meter          verdict   why\n"));
   CHECK(table.out.find("to enable it: sudo modprobe intel_rapl_msr") != std::string::npos);
   CHECK(table.out.find("together") != std::string::npos);
+}
+
+TEST_CASE("a program with more rights than its user takes no sources from the environment") {
+  if (::geteuid() != 0) return;
+  const MovingTree machine;
+  const TempFolder folder;
+  const std::string program = folder / "hgtrain";
+  std::filesystem::copy_file(hgtrain_path(), program);
+  std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
+  REQUIRE(::chown(program.c_str(), 65534, 65534) == 0);
+  REQUIRE(::chmod(program.c_str(), 04755) == 0);
+  const Environment root("HG_POWERCAP_ROOT", machine.root()), nvml("HG_NVML_LIB", "/nowhere");
+  ChildOptions options;
+  options.program = program;
+  const Outcome outcome = hgtrain({"meters", "--json"}, options);
+  INFO(outcome.err);
+  REQUIRE(outcome.code == 0);
+  CHECK(outcome.out.find(machine.root()) == std::string::npos);
+  CHECK(outcome.out.find("/nowhere") == std::string::npos);
 }
 
 TEST_CASE("meters refuses a time that is none") {

@@ -337,14 +337,14 @@ TEST_CASE("a written configuration reads back equal") {
   CHECK(parse_config(to_toml(odd), "config.toml") == odd);
 }
 
-TEST_CASE("10,000 damaged configurations raise nothing but UsageError") {
+TEST_CASE("damaged configurations raise nothing but UsageError") {
   const std::string seeds[] = {
       to_toml(load_config("paper-table2-12", {"model.attention=mgk", "phase.0.kind=pretrain"})),
       std::string(builtin_configs()[0].toml),
       "[run]\nseed = 1\n[[phase]]\nkind = 'prune'\nfreeze = ['a']\n[phase.train]\nepochs = 2\n"};
   RandomStream random(1, "damage");
   int accepted = 0;
-  for (int i = 0; i < 10000; ++i) {
+  for (int i = 0; i < 500; ++i) {
     const std::string text = mutate(seeds[i % 3], random);
     try {
       const Config c = parse_config(text, "file.toml");
@@ -354,14 +354,14 @@ TEST_CASE("10,000 damaged configurations raise nothing but UsageError") {
       CHECK(std::string_view(error.what()).find('\n') == std::string_view::npos);
     }
   }
-  CHECK(accepted > 100);  // the damage is not so heavy that only the syntax is tried
+  CHECK(accepted > 5);  // the damage is not so heavy that only the syntax is tried
 }
 
-TEST_CASE("10,000 damaged settings raise nothing but UsageError") {
+TEST_CASE("damaged settings raise nothing but UsageError") {
   const std::string seeds[] = {"train.learning_rate=1e-3", "phase.0.freeze=[\"a\", 'b']",
                                "model.attention=mgk", "select.top_k=0.7"};
   RandomStream random(2, "damage");
-  for (int i = 0; i < 10000; ++i) (void)fault("", {mutate(seeds[i % 4], random)});
+  for (int i = 0; i < 500; ++i) (void)fault("", {mutate(seeds[i % 4], random)});
 }
 
 }  // namespace hg::testing

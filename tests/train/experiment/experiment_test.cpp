@@ -4,10 +4,12 @@
 
 #include <map>
 
+#include "tensor/base/folder_lock.h"
 #include "tests/support/program.h"
 
 namespace {
 
+using hg::FolderLock;
 using namespace hg::testing;
 
 // quick --scale smoke in a blink: 2 arms, 3 seeds.
@@ -25,7 +27,7 @@ using Snapshot = std::map<std::string, std::pair<std::string, std::filesystem::f
 Snapshot snapshot(const std::string& folder) {
   Snapshot files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
-    if (entry.is_regular_file())
+    if (entry.is_regular_file() && entry.path().filename() != FolderLock::kFile)
       files[entry.path().string()] = {contents_of(entry.path().string()), entry.last_write_time()};
   return files;
 }
@@ -127,6 +129,13 @@ TEST_CASE("killed or interrupted, an experiment goes on where it was") {
   check_goes_on(folder / "stopped");
 }
 
+TEST_CASE("an experiment's folder takes one process at a time") {
+  const TempFolder folder;
+  const FolderLock lock(folder.path());
+  check_refused(hgtrain(tiny(folder.path(), {"--quiet"})), 2, {folder.path(), "in use by process"});
+  CHECK(!exists(folder / "experiment.json"));
+}
+
 TEST_CASE("all phases of an arm count") {
   const TempFolder folder;
   const std::string out = folder / "out";
@@ -162,7 +171,7 @@ TEST_CASE("a folder of another experiment is refused in one line, and nothing is
   const Snapshot before = snapshot(out);
   check_refused(hgtrain(tiny(out, {}, "rq2")), 2, {out, "holds quick", "rq2"});
   check_refused(hgtrain(tiny(out, {"--set", "train.learning_rate=0.5"})), 2,
-                {out, "learning_rate = 0.5"});
+                {out, "learning_rate = 0.003, not 0.5"});
   check_refused(hgtrain(tiny(out, {"--set", "run.name=x"})), 2, {"run.name"});
   CHECK(snapshot(out) == before);
   put(out + "/runs/vit-1/config.toml", contents_of(out + "/runs/hugginggreen-1/config.toml"));

@@ -20,7 +20,7 @@ inline RunFigures synthetic_run(const std::string& arm, std::int64_t seed, doubl
   run.images = 100;
   run.tokens = 1700;
   run.epochs = 2;
-  run.evaluations = {{1, energy_j / 2, f1 - 0.1}, {2, energy_j, f1}};
+  run.evaluations = {{1, energy_j / 2, f1 - 0.1, 5e8}, {2, energy_j, f1, 1e9}};
   return run;
 }
 

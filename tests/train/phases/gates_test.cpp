@@ -28,6 +28,7 @@ Config small_config(const Settings& settings) {
 
 Batch random_input(std::int64_t batch, std::uint64_t seed) {
   Batch input;
+  input.lanes = 4;
   RandomStream stream(seed, "images");
   input.images = Tensor::empty({batch, 1, 16, 16});
   fill_normal(input.images, stream, 0, 1);
@@ -124,11 +125,11 @@ TEST_CASE("a step leaves heads that do not work as they are, weights and moments
         CHECK(changed > 0);
         CHECK((still > 0) == (head_of(name, 0) >= 0));
       }
-      for (const Tensors& worker : done.gradients)
+      for (const Tensors& half : done.gradients)
         for (std::size_t p = 0; p < all.size(); ++p)
-          for (std::int64_t i = 0; i < worker[p].numel(); ++i)
+          for (std::int64_t i = 0; i < half[p].numel(); ++i)
             if (const std::int64_t head = head_of(all[p].name, i); head == 0 || head == 2)
-              REQUIRE(worker[p].data<float>()[i] == 0);
+              REQUIRE(half[p].data<float>()[i] == 0);
     }
   }
 }

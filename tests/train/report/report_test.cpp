@@ -116,6 +116,18 @@ const char* browser() {
 
 }  // namespace
 
+TEST_CASE("a report says what makes its energy doubtful") {
+  RunRecord run = run_of("held up");
+  CHECK(run.source_text().find("cores") == std::string::npos);
+  run.cpu_share = 0.4;
+  run.meter_notes = "package-1 stands still";
+  run.energy_unsaved = "ledger.csv: cannot write: No space left on device";
+  for (const char* part :
+       {"The run got 40 % of the cores it asked for", "Faults of the meter: package-1 stands still",
+        "Energy files lack the end of the run: ledger.csv: cannot write"})
+    CHECK(run.source_text().find(part) != std::string::npos);
+}
+
 TEST_CASE("a report is one well-formed page without the network") {
   const std::string html = report::page({run_of("plain")});
   check_self_contained(html);

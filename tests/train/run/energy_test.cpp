@@ -3,8 +3,11 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <map>
+#include <thread>
 
 #include "energy/books/ledger.h"
 #include "tensor/base/csv.h"
@@ -240,6 +243,154 @@ TEST_CASE("a resumed run refuses a ledger that is damaged or poorer than its sta
   CHECK(resume().code == 0);
   CHECK(sum_uj(ledger_of(run)) == summary_uj(run));
   CHECK(kwh(run) * 3.6e12 == doctest::Approx(double(summary_uj(run))).epsilon(1e-9));
+}
+
+TEST_CASE("a resumed run refuses a ledger that no machine can have filled") {
+  const TempFolder folder;
+  const std::string run = folder / "run", ledger = run + "/ledger.csv";
+  REQUIRE(hgtrain(tiny_train(run)).code == 0);
+  const std::string good = contents_of(ledger);
+  Rows rows = ledger_of(run);
+  const auto refused = [&](std::int64_t uj, const char* part) {
+    Rows absurd = rows;
+    absurd[0].energy_uj = uj;
+    put(ledger, energy::ledger_csv(absurd));
+    check_refused(hgtrain(tiny_train(run) + Arguments{"--resume"}), 2, {"ledger.csv", part});
+  };
+  refused(-1'000'000, "energy_uj of unattributed");
+  refused(INT64_MAX, "energy_uj of unattributed");
+  refused(INT64_MAX - rows[1].energy_uj - 1, "energy_uj of unattributed");
+}
+
+TEST_CASE("energy files that cannot be written end no run, and it is said once") {
+  const TempFolder folder;
+  const std::string run = folder / "run", ledger = run + "/ledger.csv";
+  std::filesystem::create_directories(ledger);  // where the file would be
+  ChildOptions options;
+  options.in_step = true;
+  {
+    Child child(tiny_train(run, kEndless), options);
+    CHECK(child.await_line("ledger.csv: cannot write"));
+    CHECK(child.await([&] { return exists(run + "/state.safetensors"); }));  // epochs go on
+    std::filesystem::remove(ledger);
+    CHECK(child.await([&] { return std::filesystem::is_regular_file(ledger); }));
+    child.signal(SIGINT);
+    const Outcome ended = child.wait();
+    CHECK(ended.code == 130);
+    CHECK(lines_of(ended.err).size() == 1);
+  }
+  CHECK(sum_uj(ledger_of(run)) == summary_uj(run));
+  CHECK(summary_of(run)["energy_unsaved"] == "");
+}
+
+TEST_CASE("a run whose last books could not be written says so, and goes on from what it used") {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  std::string blocked;  // what the ledger is written to
+  ChildOptions options;
+  options.in_step = true;
+  const auto epochs = [&] { return column_of(run, "epoch").size(); };
+  {
+    Child child(tiny_train(run, kEndless), options);
+    child.await([&] { return exists(run + "/state.safetensors") && exists(run + "/ledger.csv"); });
+    blocked = fmt::format("{}/ledger.csv.{}.tmp", run, child.pid());
+    std::error_code busy;  // the file itself may just be there
+    while (!std::filesystem::create_directory(blocked, busy)) busy.clear();
+    CHECK(child.await_line("ledger.csv: cannot write"));
+    const std::size_t before = epochs();
+    CHECK(child.await([&] { return epochs() > before + 1; }));  // whose energy no ledger has
+    child.signal(SIGINT);
+    const Outcome ended = child.wait();
+    CHECK(ended.code == 130);
+    CHECK(ended.err.find("energy files lack the end of the run") != std::string::npos);
+  }
+  CHECK(summary_of(run)["energy_unsaved"].get<std::string>().find("ledger.csv") !=
+        std::string::npos);
+  CHECK(sum_uj(ledger_of(run)) < summary_uj(run));
+  const double in_epochs = metrics_joules(run);
+  std::filesystem::remove(blocked);
+  {
+    Child child(tiny_train(run, kEndless) + Arguments{"--resume"});
+    const std::size_t before = epochs();
+    CHECK(child.await([&] { return epochs() > before; }));
+    child.signal(SIGINT);
+    CHECK(child.wait().code == 130);
+  }
+  CHECK(sum_uj(ledger_of(run)) == summary_uj(run));
+  CHECK(summary_of(run)["energy_j"].get<double>() > in_epochs);
+  CHECK(summary_of(run)["energy_unsaved"] == "");
+  for (const std::string& joules : column_of(run, "energy_j")) CHECK(std::stod(joules) > 0);
+}
+
+TEST_CASE("a trace that fills the disk ends no run, a checkpoint does at once") {
+  const TempFolder folder;
+  const std::string run = folder / "run", other = folder / "other";
+  ChildOptions options;
+  options.largest_file = 120'000;  // larger than the state, smaller than the trace
+  const Outcome untraced = hgtrain(tiny_train(run, {"--trace"}), options);
+  INFO(untraced.err);
+  CHECK(untraced.code == 0);
+  CHECK(untraced.out.find("no trace.json: ") != std::string::npos);
+  CHECK(!exists(run + "/trace.json"));
+  CHECK(sum_uj(ledger_of(run)) == summary_uj(run));
+
+  options.largest_file = 50'000;
+  check_refused(
+      hgtrain(tiny_train(other, set({"run.save_minutes=1e-9"}) + Arguments{"--quiet"}), options), 1,
+      {"state.safetensors: cannot write"});
+  CHECK(column_of(other, "epoch").empty());  // in the first epoch
+}
+
+TEST_CASE("a driver that hangs holds up neither the training nor its end") {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  const Environment root("HG_POWERCAP_ROOT", "/nowhere"), nvml("HG_NVML_LIB", HG_NVML_STUB),
+      mode("HG_STUB_NVML", "hang-later");
+  ChildOptions options;
+  options.in_step = true;
+  Arguments loud = kEndless;
+  std::erase(loud, "--quiet");
+  Child child(tiny_train(run, loud), options);
+  CHECK(child.await_line("epoch 40/"));
+  child.signal(SIGTERM);
+  CHECK(child.wait().code == 130);
+  const Json summary = summary_of(run);
+  CHECK(summary["meter_notes"].get<std::string>().find("nvml read too late") != std::string::npos);
+  CHECK(summary["meter_faults"].get<int>() >= 1);
+  CHECK(summary["energy_high_j"] > summary["energy_j"]);
+  CHECK(sum_uj(ledger_of(run)) == summary_uj(run));
+}
+
+TEST_CASE("a counter that stands still for most of a run is no measurement of it") {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  PowercapTree tree;
+  tree.zone("intel-rapl:0", "package-0", "1000\n").zone("intel-rapl:1", "package-1", "1000\n");
+  std::atomic<bool> stop = false;
+  std::uint64_t last = 0;
+  std::thread machine([&] {  // both move at first, then one of them
+    for (std::uint64_t ms = 0; !stop; ms += 2) {
+      last = 1000 + ms * 20'000;
+      tree.set("intel-rapl:0", last);
+      if (!exists(run + "/ledger.csv")) tree.set("intel-rapl:1", last);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  });
+  const Environment root("HG_POWERCAP_ROOT", tree.root()), nvml("HG_NVML_LIB", "/nowhere");
+  Child child(tiny_train(run, kEndless));
+  const auto trained_s = [&] { return exists(run + "/emissions.csv") ? duration(run) : 0; };
+  CHECK(child.await([&] { return trained_s() > 2.5; }));
+  child.signal(SIGINT);
+  const Outcome ended = child.wait();
+  stop = true;
+  machine.join();
+  CHECK(ended.code == 130);
+  const Json summary = summary_of(run);
+  CHECK(summary["energy_kind"] == "measured");
+  CHECK(summary["meter_notes"].get<std::string>().find("package-1 stands still") !=
+        std::string::npos);
+  CHECK(summary["energy_high_j"].get<double>() > summary["energy_j"].get<double>() + 1000);
+  CHECK(sum_uj(ledger_of(run)) == summary_uj(run));
 }
 
 TEST_CASE("a trace of a run is JSON with nested ops and data loading and power") {

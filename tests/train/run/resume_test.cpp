@@ -73,6 +73,25 @@ TEST_CASE("an interrupted run says so and goes on in the middle of its epoch") {
     }
 }
 
+TEST_CASE("checkpoints within an epoch change no bit and a killed run goes on from one") {
+  const TempFolder folder;
+  const Arguments often = kLonger + set({"run.save_minutes=1e-9"});
+  const std::string rare = folder / "rare", whole = folder / "whole", run = folder / "run";
+  REQUIRE(hgtrain(tiny_train(rare, kLonger + set({"run.save_minutes=0"}))).code == 0);
+  REQUIRE(hgtrain(tiny_train(whole, often)).code == 0);
+  CHECK(contents_of(whole + "/model.safetensors") == contents_of(rare + "/model.safetensors"));
+  CHECK(timeless_metrics(whole) == timeless_metrics(rare));
+  const auto saved = [&](Child& child) {
+    return child.await([&] { return exists(run + "/state.safetensors"); });
+  };
+  stop_when(saved, SIGKILL, tiny_train(run, often));
+  CHECK(rows_of(run) == 0);  // in the first epoch
+  CHECK(read_safetensors(run + "/state.safetensors").metadata.at("batch") != "0");
+  REQUIRE(resume(run, kLonger + set({"run.save_minutes=3"})).code == 0);  // may differ
+  REQUIRE(resume(run, often).code == 0);
+  check_same_end(run, whole);
+}
+
 TEST_CASE("on two threads a killed run ends with the same bits, too, and so with a teacher") {
   const TempFolder folder;
   const Arguments two = kLonger + set({"run.threads=2"});
@@ -116,10 +135,10 @@ TEST_CASE("resume takes no other settings, no damaged files and no missing run")
   const std::string run = folder / "run", state = run + "/state.safetensors";
   REQUIRE(hgtrain(tiny_train(run)).code == 0);
   const std::string good = contents_of(state), model = contents_of(run + "/model.safetensors");
-  check_refused(resume(run, {"--set", "train.epochs=9"}), 2, {"config.toml", "settings"});
-  check_refused(resume(run, {"--seed", "2"}), 2, {"config.toml", "settings"});
+  check_refused(resume(run, {"--set", "train.epochs=3"}), 2, {"config.toml", "epochs = 4, not 3"});
+  check_refused(resume(run, {"--seed", "2"}), 2, {"config.toml", "run.seed = 1, not 2"});
   check_refused(hgtrain({"train", "shapes", "--resume"}), 2, {"--out"});
-  check_refused(resume(folder / "none", {}), 2, {"none"});
+  check_refused(hgtrain({"train", "--resume", "--out", folder / "none"}), 2, {"CONFIG", "none"});
   CHECK(!exists(folder / "none"));
 
   put(state, good.substr(0, good.size() / 2));
@@ -146,6 +165,63 @@ TEST_CASE("resume takes no other settings, no damaged files and no missing run")
 
   CHECK(contents_of(run + "/model.safetensors") == model);
   CHECK(resume(run, {}).code == 0);
+}
+
+TEST_CASE("a run resumes by its own configuration, and says at which step") {
+  const TempFolder folder;
+  const std::string whole = folder / "whole", run = folder / "run";
+  REQUIRE(hgtrain(tiny_train(whole, kLonger)).code == 0);
+  stop_after(2, SIGKILL, run, kLonger + set({"run.joule_budget=1e9"}));
+  const Outcome resumed = hgtrain({"train", "--resume", "--out", run});
+  INFO(resumed.err);
+  REQUIRE(resumed.code == 0);
+  CHECK(lines_of(resumed.err).at(0).starts_with("goes on at step "));
+  CHECK(contents_of(run + "/config.toml").find("joule_budget = 1000000000.0") != std::string::npos);
+  CHECK(contents_of(run + "/model.safetensors") == contents_of(whole + "/model.safetensors"));
+}
+
+TEST_CASE("a budget stays with a run until another one is given") {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  REQUIRE(hgtrain(tiny_train(run, set({"run.joule_budget=1e-3"}))).code == 0);
+  CHECK(summary_of(run)["status"] == "budget");
+  REQUIRE(resume(run, {}).code == 0);  // with CONFIG, which has none
+  CHECK(summary_of(run)["status"] == "budget");
+  REQUIRE(resume(run, set({"run.joule_budget=0"})).code == 0);
+  CHECK(summary_of(run)["status"] == "finished");
+}
+
+TEST_CASE("a finished run goes on for more epochs") {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  REQUIRE(hgtrain(tiny_train(run)).code == 0);
+  REQUIRE(hgtrain({"train", "--resume", "--out", run, "--set", "train.epochs=6"}).code == 0);
+  CHECK(rows_of(run) == 6);
+  CHECK(resume(run, {"--set", "train.epochs=6"}).code == 0);
+}
+
+TEST_CASE("--resume without a run begins it and says so, as a requeued job needs") {
+  const TempFolder folder;
+  const std::string whole = folder / "whole", run = folder / "run";
+  REQUIRE(hgtrain(tiny_train(whole)).code == 0);
+  const Outcome begun = resume(run, {});
+  CHECK(begun.code == 0);
+  CHECK(begun.err.find(run + ": no run there yet") != std::string::npos);
+  check_same_end(run, whole);
+}
+
+TEST_CASE("of two processes on one run folder the second is refused") {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  ChildOptions in_step;
+  in_step.in_step = true;
+  Child first(tiny_train(run, kLonger), in_step);
+  REQUIRE(first.await_line("epoch 1/8"));
+  const std::string config = contents_of(run + "/config.toml");
+  for (const Arguments& more : {Arguments{"--seed", "2"}, Arguments{"--resume"}})
+    check_refused(hgtrain(tiny_train(run, kLonger + more)), 2, {run, "in use by process"});
+  CHECK(contents_of(run + "/config.toml") == config);
+  CHECK(first.wait().code == 0);
 }
 
 TEST_CASE("a state that stands outside the run is refused") {

@@ -36,8 +36,12 @@ TEST_CASE("a run folder holds all files, whole and with every field") {
   const Outcome trained = hgtrain(tiny_train(run));
   INFO(trained.err);
   REQUIRE(trained.code == 0);
-  CHECK(lines_of(trained.err).size() == 4);  // a line an epoch
-  CHECK(lines_of(trained.out).size() == 1);
+  CHECK(lines_of(trained.err).size() == 9);  // an overview and a line an epoch
+  auto told = lines_of(trained.out);
+  std::erase_if(told, [](const std::string& line) {  // on a busy machine
+    return line.find("of the cores it asked for") != std::string::npos;
+  });
+  CHECK(told.size() == 1);
   CHECK(trained.out.find(run) != std::string::npos);
   CHECK(files_in(run) == kRunFiles);
 
@@ -50,13 +54,20 @@ TEST_CASE("a run folder holds all files, whole and with every field") {
   CHECK(metrics[4].starts_with("supervised,4,16,"));
 
   const Json summary = summary_of(run);
-  for (const char* key : {"name", "status", "accuracy", "micro_f1", "macro_f1", "energy_j",
-                          "energy_kind", "energy_source", "co2_g", "seconds", "flops",
-                          "flops_matmul", "images", "peak_rss_bytes", "joules_per_f1"}) {
+  for (const char* key :
+       {"name", "status", "accuracy", "micro_f1", "macro_f1", "energy_j", "energy_kind",
+        "energy_source", "co2_g", "seconds", "flops", "flops_matmul", "images", "peak_rss_bytes",
+        "joules_per_f1", "cpu_share"}) {
     INFO(key);
     CHECK(summary.contains(key));
   }
   CHECK(summary["status"] == "finished");
+  const Json& share = summary["cpu_share"];
+  if (!share.is_null()) {
+    CHECK(share.get<double>() > 0);
+    CHECK(share.get<double>() <= 1);
+    CHECK((told.size() < lines_of(trained.out).size()) == (share.get<double>() < 0.9));
+  }
   CHECK(summary["images"] == 4 * 64);
   CHECK(summary["flops"].get<std::int64_t>() > summary["flops_matmul"].get<std::int64_t>());
   const Safetensors model = read_safetensors(run + "/model.safetensors");
@@ -83,6 +94,39 @@ TEST_CASE("a seed repeats a run bit for bit, on one thread and on two, and so do
   REQUIRE(hgtrain(tiny_train(folder / "other", {"--seed", "2"})).code == 0);
   CHECK(contents_of(folder / "a1/model.safetensors") !=
         contents_of(folder / "other/model.safetensors"));
+}
+
+TEST_CASE("a run begins with what it trains, on what, and how its energy is known") {
+  const TempFolder folder;
+  const Outcome outcome = hgtrain(tiny_train(folder / "run"));
+  REQUIRE(outcome.code == 0);
+  const auto tells = [&](const std::string& part) {
+    INFO(outcome.err);
+    CHECK(outcome.err.find(part) < outcome.err.find("epoch 1/4"));
+  };
+  tells("data: shapes (");
+  tells(" images to train on, ");
+  tells("model: softmax attention, ");
+  tells("supervised, 4 epochs; an image takes ");
+  tells("device: CPU, ");
+  tells("; CO2 of Italy");
+  CHECK(outcome.out.find("FLOP, ") != std::string::npos);
+  CHECK(outcome.out.find("J modelled, ") != std::string::npos);  // and then the interval
+}
+
+TEST_CASE("a folder without a split says which images it holds out") {
+  const TempFolder folder;
+  for (const std::string name : {"a", "b"}) {
+    std::filesystem::create_directories(folder / ("set/" + name));
+    for (int i = 0; i < 10; ++i)
+      put(folder / ("set/" + name + "/" + std::to_string(i) + ".bmp"), bmp(16));
+  }
+  const Outcome outcome =
+      hgtrain(tiny_train(folder / "run", set({"data.name=folder", "data.root=" + (folder / "set"),
+                                              "model.num_classes=2", "data.train_limit=0"})));
+  INFO(outcome.err);
+  CHECK(outcome.code == 0);
+  CHECK(outcome.err.find("(held out: every 5th image of a class)") != std::string::npos);
 }
 
 TEST_CASE("--json prints one object and --quiet nothing") {

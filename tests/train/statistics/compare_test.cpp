@@ -12,8 +12,8 @@ namespace {
 
 const Arm kBaseline = {"softmax", kA};
 const Arm kVariant = {"gmm", kB};
-const Arm kSkewed = {"zero",
-                     {20.25, 20.31, 20.18, 20.40, 20.22, 20.27, 20.35, 20.15, 20.29, 21.90}};
+// Differences to kBaseline: five close to 0.1 and one of 3.
+const Arm kOneFarOff = {"zero", {20.15, 20.2, 20.09, 20.28, 20.14, 17.27}};
 
 bool mentions(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -21,17 +21,21 @@ bool mentions(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("two normal arms are compared by their means") {
+TEST_CASE("normal differences are compared by their mean") {
   const Comparison c = compare(kBaseline, kVariant);
-  CHECK(c.test == Test::welch);
-  CHECK(c.test == Test::welch);
-  CHECK(c.p == doctest::Approx(0.00392668597).epsilon(1e-9));
-  CHECK(mentions(c.reason, "in neither arm"));
+  CHECK(c.test == Test::paired_t);
+  CHECK(c.p == doctest::Approx(0.0183512046671).epsilon(1e-9));
+  CHECK(mentions(c.reason, "does not reject normality of the differences"));
   CHECK(c.caveats.empty());
-  // Both ways are there.
-  CHECK(c.p == c.welch->p);
+  CHECK(c.differences.n == 6);
+  CHECK(c.differences.mean == doctest::Approx(mean(kA) - mean(kB)));
+  CHECK(c.differences.shapiro->p > 0.05);
+  // All the others are there.
+  CHECK(c.p == c.paired_t->p);
+  CHECK(c.wilcoxon.p == 0.03125);
+  CHECK(c.welch->p == doctest::Approx(0.00392668597).epsilon(1e-9));
   CHECK(c.mann_whitney.p == doctest::Approx(0.00432900433).epsilon(1e-9));
-  CHECK_FALSE(c.wilcoxon);
+  CHECK_FALSE(c.equivalence);  // no margin, not asked
   CHECK(*c.hedges_g == doctest::Approx(2.27884936).epsilon(1e-8));
   CHECK(c.a12 == doctest::Approx(35.0 / 36));
   CHECK(c.cliff_delta == doctest::Approx(34.0 / 36));
@@ -53,7 +57,7 @@ TEST_CASE("an arm is summed up with all a report prints") {
 }
 
 TEST_CASE("the saving is that of b against a, with an interval around it") {
-  const Arm baseline = {"a", {100, 104, 97, 101, 98}}, half = {"b", {50, 52, 48.5, 50.5, 49}};
+  const Arm baseline = {"a", {100, 104, 97, 101, 98}}, half = {"b", {50.5, 51.5, 48, 51, 49}};
   const Comparison c = compare(baseline, half);
   CHECK(c.saving_percent->value == doctest::Approx(50));
   CHECK(c.saving_percent->interval->low < 50);
@@ -61,71 +65,91 @@ TEST_CASE("the saving is that of b against a, with an interval around it") {
   CHECK(c.saving_percent->interval->high > 50);
   CHECK(c.saving_percent->interval->high < 55);
   CHECK(c.a12 == 1);
-  CHECK(c.median_difference.value == 50);
-  CHECK(c.median_difference.interval->low < 50);
-  CHECK(c.median_difference.interval->high > 50);
+  CHECK(c.median_difference.value == 49.5);
+  CHECK(c.median_difference.interval->low < 49.5);
+  CHECK(c.median_difference.interval->high > 49.5);
   const Comparison worse = compare(half, baseline);
   CHECK(worse.saving_percent->value == doctest::Approx(-100));
   CHECK(worse.saving_percent->interval->high < 0);
 }
 
-TEST_CASE("one arm far from normal makes the procedure rank") {
-  const Comparison c = compare(kBaseline, kSkewed);
-  CHECK(c.test == Test::mann_whitney);
-  CHECK(c.p == c.mann_whitney.p);
-  CHECK(mentions(c.reason, "zero: Shapiro-Wilk rejects normality"));
-  CHECK_FALSE(mentions(c.reason, "softmax"));
-  CHECK(c.welch);
-  CHECK(compare(kSkewed, kBaseline).test == Test::mann_whitney);
+TEST_CASE("differences far from normal make the procedure rank") {
+  const Comparison c = compare(kBaseline, kOneFarOff);
+  CHECK(c.test == Test::wilcoxon);
+  CHECK(c.p == c.wilcoxon.p);
+  CHECK(c.p == doctest::Approx(0.03125));
+  CHECK(mentions(c.reason, "rejects normality of the differences"));
+  CHECK(c.paired_t);
+  CHECK(c.paired_t->p > 0.2);
 }
 
-TEST_CASE("arms paired by seed are ranked by their differences") {
-  Arm paired = kSkewed;
-  for (double& v : paired.values) v -= 0.001 * v;
-  const Comparison c = compare(kSkewed, paired, {.paired = true});
-  CHECK(c.test == Test::wilcoxon);
-  CHECK(c.test == Test::wilcoxon);
-  CHECK(c.p == wilcoxon(kSkewed.values, paired.values).p);
-  CHECK(c.p == doctest::Approx(std::exp2(-9)));
-  CHECK(c.p < c.mann_whitney.p);
-  CHECK(compare(kBaseline, kVariant, {.paired = true}).test == Test::welch);
-  CHECK_THROWS_WITH_AS(compare(kBaseline, kSkewed, {.paired = true}),
-                       "compare: softmax has 6 runs and zero has 10, expected pairs", Error);
+TEST_CASE("arms far from normal may have normal differences") {
+  Arm shifted = kOneFarOff;
+  const std::vector<double> d{1.1, 0.9, 1.0, 1.2, 0.8, 1.05};
+  for (std::size_t i = 0; i < d.size(); ++i) shifted.values[i] -= d[i];
+  const Comparison c = compare(kOneFarOff, shifted);
+  CHECK(c.a.shapiro->p < 0.05);
+  CHECK(c.test == Test::paired_t);
+  CHECK(c.p < 0.001);
+  CHECK(c.welch->p > c.p);
+  CHECK_THROWS_WITH_AS(compare(kBaseline, {"few", {1, 2}}),
+                       "compare: softmax has 6 runs and few has 2, expected pairs", Error);
 }
 
-TEST_CASE("a constant arm is said to be so, not taken for normal") {
+TEST_CASE("the same is what a test of equivalence shows, not a difference that is not found") {
+  const Arm a = {"vit", {0.90, 0.91, 0.89}}, unclear = {"b", {0.895, 0.92, 0.89}};
+  const Comparison open = compare(a, unclear, {.margin = 0.005});
+  CHECK(open.p > 0.05);  // no difference shown
+  CHECK(open.equivalence->p > 0.05);
+  CHECK_FALSE(open.equivalent);
+  const Comparison close = compare(a, {"c", {0.8995, 0.9105, 0.8895}}, {.margin = 0.005});
+  CHECK(close.equivalence->p <= 0.05);
+  CHECK(close.equivalent);
+  CHECK(close.equivalence->p == tost(a.values, std::vector{0.8995, 0.9105, 0.8895}, 0.005).p);
+  const Comparison equal = compare(a, a, {.margin = 0.005});  // nothing to test
+  CHECK_FALSE(equal.equivalence);
+  CHECK_FALSE(equal.equivalent);
+}
+
+TEST_CASE("a constant arm is compared by what the other does, two of them are not") {
   const Arm same = {"flops", std::vector<double>(6, 7.0)};
   const Comparison c = compare(kBaseline, same);
-  CHECK(c.test == Test::mann_whitney);
-  CHECK(mentions(c.reason, "flops: constant sample"));
   CHECK_FALSE(c.b.shapiro);
   CHECK(mentions(c.b.shapiro_refusal, "constant sample"));
-  CHECK(c.welch);
-  CHECK_FALSE(c.saving_percent->interval);
-  CHECK_FALSE(c.median_difference.interval);
-  CHECK(mentions(c.interval_refusal, "flops: constant sample"));
+  CHECK(c.paired_t);
+  CHECK(c.saving_percent->interval);
   const Comparison both = compare(same, same);
+  CHECK(both.test == Test::wilcoxon);
   CHECK(both.p == 1);
+  CHECK(mentions(both.reason, "constant sample"));
   CHECK(both.a12 == 0.5);
   CHECK(both.saving_percent->value == 0);
+  CHECK_FALSE(both.saving_percent->interval);
+  CHECK_FALSE(both.median_difference.interval);
+  CHECK(mentions(both.interval_refusal, "constant sample"));
+  CHECK_FALSE(both.paired_t);
   CHECK_FALSE(both.welch);
   CHECK_FALSE(both.hedges_g);
 }
 
 TEST_CASE("few runs are compared as far as they go, and the result says so") {
   const Comparison three = compare({"a", {5, 6, 8}}, {"b", {1, 1, 2}});
-  CHECK(three.caveats.size() == 3);
-  CHECK(three.caveats[0] == "a has 3 runs, expected 5 or more");
-  CHECK(three.test == Test::mann_whitney);
-  CHECK(three.caveats[2] == "with 3 and 3 runs this test cannot get below p = 0.1");
+  REQUIRE(three.caveats.size() == 2);
+  CHECK(three.caveats[0] == "3 pairs of runs, expected 5 or more");
+  CHECK(three.caveats[1] == "with 3 pairs Wilcoxon cannot get below p = 0.25");
+  CHECK(three.wilcoxon.p == 0.25);
   CHECK(three.saving_percent->interval);
+  const Comparison five = compare({"a", {5, 6, 8, 7, 9}}, {"b", {1, 1, 2, 4, 3}});
+  REQUIRE(five.caveats.size() == 1);
+  CHECK(five.caveats[0] == "with 5 pairs Wilcoxon cannot get below p = 0.0625");
   const Comparison one = compare({"a", {5}}, {"b", {1}});
   CHECK(one.p == 1);
   CHECK_FALSE(one.a.sd);
   CHECK_FALSE(one.a.mean_interval);
+  CHECK_FALSE(one.paired_t);
   CHECK_FALSE(one.welch);
   CHECK(one.saving_percent->value == doctest::Approx(80));
-  CHECK(mentions(one.reason, "a: 1 values, Shapiro-Wilk takes 3 to 5000"));
+  CHECK(mentions(one.reason, "1 values, Shapiro-Wilk takes 3 to 5000"));
 }
 
 TEST_CASE("figures that are not positive have no saving") {
@@ -138,16 +162,17 @@ TEST_CASE("alpha sets the choice and the width of all intervals") {
   const Comparison strict = compare(kBaseline, kVariant, {.alpha = 0.01});
   const Comparison usual = compare(kBaseline, kVariant);
   CHECK(strict.a.mean_interval->high > usual.a.mean_interval->high);
-  CHECK(strict.welch->interval.high > usual.welch->interval.high);
+  CHECK(strict.paired_t->interval.high > usual.paired_t->interval.high);
   CHECK(strict.saving_percent->interval->high > usual.saving_percent->interval->high);
   // p of Shapiro-Wilk is 0.0067 here.
   const Arm weights = {"weights", {148, 154, 158, 160, 161, 162, 166, 170, 182, 195, 236}};
-  CHECK(compare(weights, kBaseline).test == Test::mann_whitney);
-  CHECK(compare(weights, kBaseline, {.alpha = 0.005}).test == Test::welch);
+  const Arm nothing = {"nothing", std::vector<double>(11)};
+  CHECK(compare(weights, nothing).test == Test::wilcoxon);
+  CHECK(compare(weights, nothing, {.alpha = 0.005}).test == Test::paired_t);
 }
 
 TEST_CASE("values that are none are errors that name the arm") {
-  CHECK_THROWS_WITH_AS(compare(kBaseline, {"gmm", {1, std::nan(""), 3}}),
+  CHECK_THROWS_WITH_AS(compare({"softmax", {1, 2, 3}}, {"gmm", {1, std::nan(""), 3}}),
                        "gmm: value 2 of 3 is nan, expected finite numbers", Error);
   CHECK_THROWS_WITH_AS(compare({"softmax", {}}, kVariant), "softmax: 0 values, expected at least 1",
                        Error);

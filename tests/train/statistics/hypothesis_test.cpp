@@ -67,6 +67,78 @@ TEST_CASE("Welch takes one constant sample and refuses two") {
   CHECK_THROWS_AS(welch(kA, kB, 1), Error);
 }
 
+TEST_CASE("the paired t-test by hand: three pairs") {
+  // Differences 1 2 3: mean 2, sd 1, t = 2 sqrt(3). With 2 degrees of freedom P(|T| > t) is
+  // 1 - t / sqrt(2 + t^2), and its quantile for 95 % 4.30265273.
+  const Values a{5, 6, 9}, b{4, 4, 6};
+  const PairedT result = paired_t(a, b);
+  CHECK(result.difference == doctest::Approx(2));
+  CHECK(result.t == to_1e9(2 * std::sqrt(3)));
+  CHECK(result.df == 2);
+  CHECK(result.p == to_1e9(1 - 2 * std::sqrt(3) / std::sqrt(14)));
+  CHECK(result.interval.low == doctest::Approx(2 - 4.30265273 / std::sqrt(3)));
+  CHECK(result.interval.high == doctest::Approx(2 + 4.30265273 / std::sqrt(3)));
+  const PairedT swapped = paired_t(b, a);
+  CHECK(swapped.t == doctest::Approx(-result.t));
+  CHECK(swapped.p == to_1e9(result.p));
+}
+
+TEST_CASE("the paired t-test agrees with reference values, and sees what Welch does not") {
+  // By the incomplete beta function, in another language.
+  const PairedT result = paired_t(kA, kB);
+  CHECK(result.t == to_1e9(3.44424179508));
+  CHECK(result.p == to_1e9(0.0183512046671));
+  CHECK(result.interval.low == to_1e9(0.0858210032469));
+  CHECK(result.interval.high == to_1e9(0.59084566342));
+  // Runs far apart by seed, and a small difference in each pair.
+  const Values first{100, 140, 90, 120}, second{97, 138.5, 87.5, 118};
+  CHECK(paired_t(first, second).p < 0.01);
+  CHECK(welch(first, second).p > 0.5);
+}
+
+TEST_CASE("equivalence by hand: the harder of two one-sided tests") {
+  // As above: mean 2, error 1 / sqrt(3), margin 4; (4 - 2) sqrt(3) is t again, one-sided. 90 %:
+  // quantile 2.91998558.
+  const Values a{5, 6, 9}, b{4, 4, 6};
+  const Equivalence result = tost(a, b, 4);
+  CHECK(result.p == to_1e9((1 - 2 * std::sqrt(3) / std::sqrt(14)) / 2));
+  CHECK(result.interval.low == doctest::Approx(2 - 2.91998558 / std::sqrt(3)));
+  CHECK(result.interval.high == doctest::Approx(2 + 2.91998558 / std::sqrt(3)));
+  CHECK(tost(b, a, 4).p == to_1e9(result.p));
+  CHECK(tost(a, b, 2).p == doctest::Approx(0.5));
+  CHECK(tost(kA, kB, 0.5).p == to_1e9(0.0803648153518));
+  CHECK(tost(kA, kB, 0.6).p == to_1e9(0.0223405313253));
+  CHECK(tost(kA, kB, 0.6).interval.low == to_1e9(0.140391936202));
+  // p is below alpha where the interval lies within the margin, and only there.
+  CHECK(tost(kA, kB, 0.6).interval.high < 0.6);
+  CHECK(tost(kA, kB, 0.5).interval.high > 0.5);
+}
+
+TEST_CASE("no difference found is no equivalence, and equivalence allows a difference") {
+  const Values a{0.90, 0.91, 0.89}, far{0.895, 0.92, 0.89};
+  CHECK(paired_t(a, far).p > 0.7);
+  CHECK(tost(a, far, 0.005).p > 0.2);
+  const Values near{0.899, 0.9089, 0.8891};
+  CHECK(paired_t(a, near).p < 0.05);
+  CHECK(tost(a, near, 0.005).p < 0.05);
+}
+
+TEST_CASE("pairs of one difference are no sample of differences, up to rounding") {
+  const Values a{0.1, 0.2, 0.3}, b{0.1 + 0.7, 0.2 + 0.7, 0.3 + 0.7};
+  CHECK(constant(differences(a, b)));
+  CHECK_FALSE(constant(differences(kA, kB)));
+  CHECK_THROWS_WITH_AS(paired_t(Values{2, 3}, Values{1, 2}), "paired t: all 2 differences are 1",
+                       Error);
+  CHECK_THROWS_WITH_AS(tost(Values{2, 3}, Values{2, 3}, 1), "tost: all 2 differences are 0", Error);
+  CHECK_THROWS_AS(paired_t(Values{2}, Values{1}), Error);
+  CHECK_THROWS_WITH_AS(paired_t(kA, Values{1, 2}), "paired t: 6 values against 2, expected pairs",
+                       Error);
+  CHECK_THROWS_AS(tost(kA, kB, 0), Error);
+  CHECK_THROWS_AS(tost(kA, kB, std::nan("")), Error);
+  CHECK_THROWS_AS(tost(kA, kB, 1, 0.5), Error);
+  CHECK_THROWS_AS(paired_t(kA, kB, 1), Error);
+}
+
 TEST_CASE("Mann-Whitney agrees with the reference values") {
   const RankTest exact = mann_whitney(kA, kB);
   CHECK(exact.statistic == 35);
@@ -145,6 +217,14 @@ TEST_CASE("Wilcoxon by hand: signed ranks and zeros and ties") {
   CHECK_FALSE(tied.exact);
   CHECK(tied.p == to_1e9(std::erfc((3 - 0.5) / std::sqrt(7) / std::sqrt(2))));
   CHECK(wilcoxon(kA, kA).p == 1);
+}
+
+TEST_CASE("few tied values reach no p that untied ones cannot") {
+  // The normal approximation would say 0.037.
+  const RankTest five = wilcoxon(Values{2, 3, 4, 5, 6}, Values{1, 2, 3, 4, 5});
+  CHECK_FALSE(five.exact);
+  CHECK(five.p == 0.0625);
+  CHECK(mann_whitney(Values{2, 2, 2}, Values{1, 1, 1}).p >= 0.1);
 }
 
 TEST_CASE("Wilcoxon goes asymptotic beyond 25 pairs") {

@@ -74,4 +74,24 @@ TEST_CASE("bad samples are errors that name the value") {
   CHECK_THROWS_AS(mid_ranks(Values{}), Error);
 }
 
+TEST_CASE("a median's interval is of order statistics, and takes 6 values for 95 percent") {
+  const auto interval = [](std::size_t n) {
+    std::vector<double> values(n);  // n..1
+    for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<double>(n - i);
+    return median_interval(values, 0.95);
+  };
+  // 2 P(Binomial(n, 1/2) < k): 5: 0.0625 for k = 1; 6: 0.031; 8: 0.070 for k = 2; 9: 0.039;
+  // 10: 0.021, 0.109 for k = 3.
+  CHECK_FALSE(interval(1));
+  CHECK_FALSE(interval(5));
+  CHECK(interval(6)->low == 1);
+  CHECK(interval(6)->high == 6);
+  CHECK(interval(8)->low == 1);
+  CHECK(interval(9)->low == 2);
+  CHECK(interval(10)->low == 2);
+  CHECK(interval(10)->high == 9);
+  CHECK(interval(100)->low == 40);  // as tables say
+  CHECK(interval(100)->high == 61);
+}
+
 }  // namespace hg::statistics

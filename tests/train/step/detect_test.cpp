@@ -38,6 +38,7 @@ std::unique_ptr<Dataset> shapes() {
 LoaderOptions whole_batches() {
   LoaderOptions options;
   options.batch_size = kImages;
+  options.lanes = 5;
   options.img_size = kSize;
   options.in_channels = 3;
   return options;
@@ -58,8 +59,8 @@ Batchwise step_on(const nn::Vit& model, const Batch& batch, bool boxes = true) {
 
 Tensor summed(const Batchwise& step, std::size_t parameter) {
   Tensor sum = step.gradients[0][parameter];
-  for (std::size_t w = 1; w < step.gradients.size(); ++w)
-    sum = add(sum, step.gradients[w][parameter]);
+  for (std::size_t half = 1; half < step.gradients.size(); ++half)
+    sum = add(sum, step.gradients[half][parameter]);
   return sum;
 }
 

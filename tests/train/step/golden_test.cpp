@@ -90,6 +90,7 @@ void follow_losses(const Safetensors& file, Device device) {
   batch.images = to_device(file.tensors.at("images"), device);
   batch.labels = to_device(file.tensors.at("labels"), device);
   batch.seed = 1;
+  batch.lanes = 4;
   for (const float want : file.tensors.at("losses").to_vector<float>()) {
     batch.step = optimizer.steps();
     const Batchwise step =

@@ -35,6 +35,7 @@ Batch random_input() {
   fill_normal(input.images, stream, 0, 1);
   input.labels = Tensor::empty({kBatch}, DType::i64);
   for (std::int64_t i = 0; i < kBatch; ++i) input.labels.data<std::int64_t>()[i] = i % kLogits;
+  input.lanes = 4;
   input.seed = 9;
   input.step = 4;
   return input;
@@ -69,11 +70,11 @@ TEST_CASE("a loss over the whole batch, in two passes, has the gradients of one 
   const std::vector<Tensors>& gradients = twice.gradients;
 
   REQUIRE(gradients.size() == direct.gradients.size());
-  for (std::size_t w = 0; w < gradients.size(); ++w)
+  for (std::size_t half = 0; half < gradients.size(); ++half)
     for (std::size_t i = 0; i < all.size(); ++i) {
       INFO(all[i].name);
-      const auto a = gradients[w][i].to_vector<float>();
-      const auto b = direct.gradients[w][i].to_vector<float>();
+      const auto a = gradients[half][i].to_vector<float>();
+      const auto b = direct.gradients[half][i].to_vector<float>();
       REQUIRE(a.size() == b.size());
       for (std::size_t j = 0; j < a.size(); ++j)
         CHECK(a[j] == doctest::Approx(b[j]).epsilon(1e-4).scale(1e-3));

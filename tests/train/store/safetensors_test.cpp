@@ -87,7 +87,7 @@ TEST_CASE("names that appear twice are not written") {
   CHECK_THROWS_AS(write_safetensors(folder / "m", {{"__metadata__", t}}), Error);
   CHECK_THROWS_AS(write_safetensors(folder / "m", {{"\xff", t}}), Error);
   CHECK(!std::filesystem::exists(folder / "m"));
-  CHECK(!std::filesystem::exists(folder / "m.tmp"));
+  CHECK(!leftovers_in(folder.path()));
 }
 
 TEST_CASE("16-bit floats become f32") {
@@ -153,11 +153,11 @@ TEST_CASE("safetensors that lie are refused") {
   CHECK(with(R"("__metadata__":{"n":1})").find("expected a string as n") != std::string::npos);
   CHECK(with(R"("__metadata__":"x")").find("an object of strings") != std::string::npos);
   CHECK(fault("[]").find("expected a JSON object") != std::string::npos);
-  CHECK(fault("{").find("expected a JSON object") != std::string::npos);
-  CHECK(fault("{} x").find("expected a JSON object") != std::string::npos);
+  CHECK(fault("{").starts_with("f: header: no JSON: the fault is at byte"));
+  CHECK(fault("{} x").starts_with("f: header: no JSON: the fault is at byte"));
   CHECK(fault(std::string(100000, '[')).find("nested deeper") != std::string::npos);
   std::string deep;
-  for (int i = 0; i < 10000; ++i) deep += R"({"a":)";
+  for (int i = 0; i < 500; ++i) deep += R"({"a":)";
   CHECK(fault(deep).find("nested deeper") != std::string::npos);
 }
 
@@ -185,13 +185,13 @@ TEST_CASE("values that are not finite are found") {
         "f: c: expected finite values, got nan at element 1");
 }
 
-TEST_CASE("10,000 damaged safetensors raise nothing but UsageError") {
+TEST_CASE("damaged safetensors raise nothing but UsageError") {
   TempFolder folder;
   write_safetensors(folder / "m", example(), {{"format", "pt"}});
   const std::string whole = contents_of(folder / "m");
   RandomStream random(1, "damage");
   int accepted = 0;
-  for (int i = 0; i < 10000; ++i) {
+  for (int i = 0; i < 500; ++i) {
     try {
       parse_safetensors(mutate(whole, random), "f");
       ++accepted;
@@ -199,7 +199,7 @@ TEST_CASE("10,000 damaged safetensors raise nothing but UsageError") {
       CHECK(std::string_view(error.what()).find('\n') == std::string_view::npos);
     }
   }
-  CHECK(accepted > 100);
+  CHECK(accepted > 5);
 }
 
 }  // namespace hg::testing

@@ -48,6 +48,20 @@ TEST_CASE("a summary reads back, and says how right its prediction was") {
   CHECK(to_json(back) == to_json(s));
 }
 
+TEST_CASE("a run that was held up says so, and how much") {
+  RunSummary s = finished_run();
+  CHECK(s.cpu_share_note() == "");
+  CHECK(Json::parse(to_json(s))["cpu_share"].is_null());
+  s.cpu_share = 0.9;
+  CHECK(s.cpu_share_note() == "");
+  s.cpu_share = 0.625;
+  CHECK(Json::parse(to_json(s))["cpu_share"] == 0.625);
+  CHECK(s.cpu_share_note().starts_with("got 62 % of the cores it asked for"));
+  CHECK(s.cpu_share_note().ends_with("modelled energy leaves the waiting out"));
+  s.energy_kind = "measured";
+  CHECK(s.cpu_share_note().ends_with("measured energy holds that work, too"));
+}
+
 TEST_CASE("what a summary lacks stays as it was, and what is damaged is refused") {
   const TempFolder folder;
   const std::string path = folder / "summary.json";
@@ -60,6 +74,9 @@ TEST_CASE("what a summary lacks stays as it was, and what is damaged is refused"
   put(path, "{\"energy_j\": \"much\"}");
   CHECK(message_of<UsageError>([&] { read_summary(path, s); }) ==
         path + ": energy_j: expected a number, got \"much\"");
+  put(path, "{\"flops\": -1}");
+  CHECK(message_of<UsageError>([&] { read_summary(path, s); }) ==
+        path + ": flops: expected a whole number of at least 0, got -1");
 }
 
 }  // namespace hg::testing

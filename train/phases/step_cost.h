@@ -1,0 +1,22 @@
+// What a training step costs, counted by taking it without computing it.
+#pragma once
+
+#include "tensor/observer.h"
+#include "train/phases/learner.h"
+
+namespace hg {
+
+struct StepCost {
+  std::int64_t images = 0;  // a step
+  Cost forward, backward;
+  std::int64_t parameters = 0;   // elements, of the model
+  std::uint64_t kept_bytes = 0;  // of activations, from the forward to the backward pass
+};
+// Of phase `index`, with patches dropped where [select] drops them. None: it has no training steps,
+// or what it trains depends on what a phase before it prunes.
+std::optional<StepCost> step_cost(const Config& config, std::size_t index);
+
+// Takes a training step without computing it.
+void take_dry(Learner& learner, const Batch& batch, Observer& observer);
+
+}  // namespace hg

@@ -1,0 +1,39 @@
+// Gradients of lanes, added by a balanced binary tree that the number of lanes alone fixes. Whoever
+// holds consecutive lanes adds what it can; what is left are nodes of the tree, to be handed on.
+#pragma once
+
+#include <functional>
+
+#include "autograd/tape.h"
+
+namespace hg {
+
+// The lanes [first, end) of a node, and what they come to.
+struct LaneSum {
+  std::int64_t first, end;
+  Gradients gradients{};
+};
+
+// The fewest nodes that cover the lanes added so far. Adding lane after lane counts in binary: n
+// lanes in a row leave about log2(n) nodes.
+class LaneSums {
+ public:
+  explicit LaneSums(std::int64_t lanes) : lanes_(lanes) {}  // of the whole batch
+
+  // The lane that follows; add_groups(sum) adds the gradients of its `groups` groups. Siblings are
+  // added, except the two halves of the batch: the optimizer adds those as it reads them.
+  void add(std::int64_t lane, std::int64_t groups,
+           const std::function<void(Gradients& sum)>& add_groups);
+  void add(LaneSums&& following);
+
+  const CachedVector<LaneSum>& nodes() const { return nodes_; }
+
+ private:
+  bool siblings(const LaneSum& left, const LaneSum& right) const;
+  void add_siblings();
+
+  std::int64_t lanes_;
+  CachedVector<LaneSum> nodes_;
+};
+
+}  // namespace hg
