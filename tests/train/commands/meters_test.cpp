@@ -53,6 +53,9 @@ TEST_CASE("meters prints a table and leaves watch out unless asked") {
 
 TEST_CASE("a program with more rights than its user takes no sources from the environment") {
   if (::geteuid() != 0) return;
+#ifdef __SANITIZE_ADDRESS__  // whose search for leaks fails in such a program
+  return;
+#endif
   const MovingTree machine;
   const TempFolder folder;
   const std::string program = folder / "hgtrain";
