@@ -9,6 +9,7 @@
 
 #include "tensor/base/error.h"
 #include "tensor/random.h"
+#include "tests/support/sanitized.h"
 
 namespace replay_test {
 
@@ -52,7 +53,8 @@ void draw(Register& r, double relative_power) {
   r.ticks += static_cast<std::uint64_t>(mean * relative_power);
 }
 
-TEST_CASE("every zone is recovered within one tick for any waveform") {
+TEST_CASE("every zone is recovered within one tick for any waveform" *
+          doctest::skip(hg::testing::kSanitized)) {
   for (Waveform& wave : waveforms()) {
     for (Register& r : four_registers()) {
       FaultLog log;

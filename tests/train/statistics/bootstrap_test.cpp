@@ -6,6 +6,7 @@
 
 #include "tensor/base/error.h"
 #include "tensor/random.h"
+#include "tests/support/sanitized.h"
 #include "tests/train/statistics/samples.h"
 
 namespace hg::statistics {
@@ -20,7 +21,8 @@ bool covers(const Interval& interval, double truth) {
 
 }  // namespace
 
-TEST_CASE("95 percent intervals cover the truth as often as they should") {
+TEST_CASE("95 percent intervals cover the truth as often as they should" *
+          doctest::skip(testing::kSanitized)) {
   constexpr int kRepetitions = 2000;
   RandomStream random(7, "coverage");
   int percentile = 0, bca = 0;
