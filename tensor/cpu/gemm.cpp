@@ -58,18 +58,20 @@ void tile(int64_t k, const Matrix<T>& a, const T* b, T* c, int64_t ldc, const St
     __builtin_prefetch(c + i * ldc, 1);
     for (int j = 0; j < packets; ++j) sum[i][j] = zero;
   }
-  const T* upper = a.data;  // two pointers reach six rows by addressing modes alone
-  const T* lower = a.data + 3 * a.row_stride;
-  for (; k > 0; --k, b += packets * lanes, upper += a.col_stride, lower += a.col_stride) {
+  const T* from[(rows + 2) / 3];  // one pointer reaches three rows by addressing modes alone
+  for (int g = 0; 3 * g < rows; ++g) from[g] = a.data + 3 * g * a.row_stride;
+  for (; k > 0; --k, b += packets * lanes) {
     P row[packets];
     for (int j = 0; j < packets; ++j) row[j] = ei::ploadu<P>(b + j * lanes);
+#pragma GCC unroll 12
     for (int i = 0; i < rows; ++i) {
-      const P x = ei::pset1<P>(i < 3 ? upper[i * a.row_stride] : lower[(i - 3) * a.row_stride]);
+      const P x = ei::pset1<P>(from[i / 3][i % 3 * a.row_stride]);
       for (int j = 0; j < packets; ++j) sum[i][j] = ei::pmadd(x, row[j], sum[i][j]);
     }
+    for (int g = 0; 3 * g < rows; ++g) from[g] += a.col_stride;
   }
   const P alpha = ei::pset1<P>(store.alpha);
-#pragma GCC unroll 6
+#pragma GCC unroll 12
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 4
     for (int j = 0; j < packets; ++j) {
@@ -85,6 +87,7 @@ void tile(int64_t k, const Matrix<T>& a, const T* b, T* c, int64_t ldc, const St
 template <class T>
 using Tile = void (*)(int64_t, const Matrix<T>&, const T*, T*, int64_t, const Store<T>&);
 
+// Of up to kTileRows rows, or exactly tile_rows(packets).
 template <class T, int packets = kTilePackets>
 Tile<T> select_tile(int64_t rows, int64_t wanted_packets) {
   if constexpr (packets > 1) {
@@ -93,7 +96,7 @@ Tile<T> select_tile(int64_t rows, int64_t wanted_packets) {
   static constexpr Tile<T> by_rows[] = {tile<T, 1, packets>, tile<T, 2, packets>,
                                         tile<T, 3, packets>, tile<T, 4, packets>,
                                         tile<T, 5, packets>, tile<T, 6, packets>};
-  return by_rows[rows - 1];
+  return rows > kTileRows ? tile<T, tile_rows(packets), packets> : by_rows[rows - 1];
 }
 
 // Columns that do not fill their last packet are computed in a full tile aside.
@@ -103,7 +106,7 @@ void narrow_tile(int64_t rows, int64_t cols, int64_t k, const Matrix<T>& a, cons
   constexpr int wide = kPanel<T>;
   const Tile<T> tile = select_tile<T>(rows, ceil_div(cols, kLanes<T>));
   if (cols % kLanes<T> == 0) return tile(k, a, b, c, ldc, store);
-  alignas(64) T aside[kTileRows * wide], bias[wide];
+  alignas(64) T aside[kMostTileRows * wide], bias[wide];
   if (store.accumulate) {
     for (int64_t i = 0; i < rows; ++i)
       std::fill(std::copy_n(c + i * ldc, cols, aside + i * wide), aside + (i + 1) * wide, T{0});
@@ -116,23 +119,46 @@ void narrow_tile(int64_t rows, int64_t cols, int64_t k, const Matrix<T>& a, cons
   for (int64_t i = 0; i < rows; ++i) std::copy_n(aside + i * wide, cols, c + i * ldc);
 }
 
-// One block of k: strips of kTileRows rows of A, `strip_step` apart, against packed panels of B.
+// Rows of A in the order of tiles: in place, or copied as strips of kTileRows.
 template <class T>
-void multiply_panels(const Product<T>& p, int64_t k, Matrix<T> strip, int64_t strip_step,
-                     const T* packed, Store<T> store) {
+struct Strips {
+  Matrix<T> a;
+  int64_t step;  // from one copied strip to the next; 0: in place
+
+  Matrix<T> at(int64_t row) const {
+    return {a.data + (step > 0 ? row / kTileRows * step : row * a.row_stride), a.row_stride,
+            a.col_stride};
+  }
+};
+
+// One block of k: A against the packed panels of B that are full.
+template <class T>
+void multiply_panels(const Product<T>& p, int64_t k, const Strips<T>& strips, const T* packed,
+                     Store<T> store) {
   const T* bias = store.bias;
-  for (int64_t i = 0; i < p.m; i += kTileRows, strip.data += strip_step) {
-    const int64_t rows = std::min<int64_t>(kTileRows, p.m - i);
-    const Tile<T> full_tile = select_tile<T>(rows, kTilePackets);
-    for (int64_t j = 0; j < p.n; j += kPanel<T>) {
-      T* c = p.c + i * p.ldc + j;
+  for (int64_t i = 0; i < p.m; i += kTileRows) {
+    const Tile<T> tile = select_tile<T>(std::min<int64_t>(kTileRows, p.m - i), kTilePackets);
+    const Matrix<T> strip = strips.at(i);
+    for (int64_t j = 0; j + kPanel<T> <= p.n; j += kPanel<T>) {
       if (bias) store.bias = bias + j;
-      if (p.n - j >= kPanel<T>) {
-        full_tile(k, strip, packed + j * k, c, p.ldc, store);
-      } else {
-        narrow_tile(rows, p.n - j, k, strip, packed + j * k, c, p.ldc, store);
-      }
+      tile(k, strip, packed + j * k, p.c + i * p.ldc + j, p.ldc, store);
     }
+  }
+}
+
+// The same against the last panel, which is narrow.
+template <class T>
+void multiply_narrow_panel(const Product<T>& p, int64_t k, const Strips<T>& strips, const T* packed,
+                           Store<T> store) {
+  const int64_t cols = p.n % kPanel<T>, j = p.n - cols;
+  if (cols == 0) return;
+  if (store.bias) store.bias += j;
+  const int packets = static_cast<int>(ceil_div(cols, kLanes<T>));
+  const int64_t tall = strips.step > 0 ? kTileRows : tile_rows(packets);
+  for (int64_t i = 0; i < p.m;) {
+    const int64_t rows = p.m - i >= tall ? tall : std::min<int64_t>(kTileRows, p.m - i);
+    narrow_tile(rows, cols, k, strips.at(i), packed + j * k, p.c + i * p.ldc + j, p.ldc, store);
+    i += rows;
   }
 }
 
@@ -151,19 +177,19 @@ void multiply_rows(const Product<T>& p, int64_t begin, int64_t end, const T* pac
   int64_t at = begin;
   do {  // once even for k = 0
     const int64_t count = std::min(depth_of_block<T>(p.k), end - at);
-    Matrix<T> a = p.a.block(0, at);
-    int64_t strip_step = kTileRows * a.row_stride;
+    Strips<T> strips{p.a.block(0, at), 0};
     if (copy_a) {
-      strip_step = kTileRows * count + kLine<T>;  // else all strips fall in the same cache sets
-      pack_a(p.m, count, a, a_copy, strip_step);
-      a = {a_copy, 1, kTileRows};
+      const int64_t step = kTileRows * count + kLine<T>;  // else all fall in the same cache sets
+      pack_a(p.m, count, strips.a, a_copy, step);
+      strips = {{a_copy, 1, kTileRows}, step};
     }
     const int64_t inner = round_up(kInnerElements<T> / std::max<int64_t>(1, count), kPanel<T>);
     for (int64_t j = 0; j < p.n; j += inner) {
       const Product<T> part = p.block(0, j, p.m, std::min(inner, p.n - j));
       const Store<T> store{p.epilogue.alpha, p.epilogue.accumulate || at > 0,
                            at + count == p.k ? part.epilogue.bias : nullptr};
-      multiply_panels(part, count, a, strip_step, packed + j * count, store);
+      multiply_panels(part, count, strips, packed + j * count, store);
+      multiply_narrow_panel(part, count, strips, packed + j * count, store);
     }
     packed += round_up(p.n, kLanes<T>) * count;
     at += count;

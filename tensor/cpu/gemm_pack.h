@@ -15,9 +15,13 @@ namespace hg::cpu::gemm_detail {
 using std::int64_t;
 
 // A register tile of 6 rows by 2 packets (16 registers) or 4 packets (32): the sums, one row of B
-// and one broadcast element of A fill the register file.
+// and one broadcast element of A fill the register file. Narrower tiles are taller.
 inline constexpr int kTileRows = 6;
 inline constexpr int kTilePackets = EIGEN_ARCH_DEFAULT_NUMBER_OF_REGISTERS >= 32 ? 4 : 2;
+inline constexpr int tile_rows(int packets) {
+  return packets == kTilePackets ? kTileRows : packets == 3 ? 8 : 12;
+}
+inline constexpr int kMostTileRows = 12;
 template <class T>
 inline constexpr int kPanel = kTilePackets* kLanes<T>;  // columns of a packed panel of B
 
@@ -56,7 +60,7 @@ void pack_a(int64_t m, int64_t k, Matrix<T> a, T* out, int64_t strip_step) {
   }
 }
 
-// A panel of any width and strides, padded with zeros to whole packets.
+// A panel of any width and strides, padded with zeros to whole packets: [k][padded].
 template <class T>
 void pack_any(int64_t width, int64_t k, Matrix<T> b, T* out) {
   const int64_t padded = round_up(width, kLanes<T>);
@@ -76,20 +80,41 @@ void pack_row_major(int64_t panels, int64_t k, Matrix<T> b, T* out) {
   }
 }
 
-// A full panel of a column-major B, by transposing squares of packets.
+// The last, narrow panel of a row-major B.
 template <class T>
-void pack_column_major(int64_t k, Matrix<T> b, T* out) {
+void pack_narrow_row_major(int64_t width, int64_t k, Matrix<T> b, T* out) {
   constexpr int lanes = kLanes<T>;
-  int64_t p = 0;
-  for (; p + lanes <= k; p += lanes) {
-    for (int j = 0; j < kPanel<T>; j += lanes) {
+  for (int64_t p = 0; p < k; ++p) {
+    for (int64_t j = 0; j < width; j += lanes, out += lanes)
+      ei::pstoreu(out, load_padded(b.at(p, j), std::min<int64_t>(lanes, width - j)));
+  }
+}
+
+// A panel of a column-major B, by transposing squares of packets.
+template <class T>
+void pack_column_major(int64_t width, int64_t k, Matrix<T> b, T* out) {
+  constexpr int lanes = kLanes<T>;
+  const int64_t padded = round_up(width, lanes);
+  for (int64_t p = 0; p < k; p += lanes) {
+    const int64_t count = std::min<int64_t>(lanes, k - p);
+    for (int64_t j = 0; j < width; j += lanes) {
       ei::PacketBlock<Packet<T>, lanes> square;
-      for (int i = 0; i < lanes; ++i) square.packet[i] = ei::ploadu<Packet<T>>(b.at(p, j + i));
+      for (int i = 0; i < lanes; ++i)
+        square.packet[i] = j + i < width ? load_padded(b.at(p, j + i), count) : splat<Packet<T>>(0);
       ei::ptranspose(square);
-      for (int i = 0; i < lanes; ++i) ei::pstoreu(out + (p + i) * kPanel<T> + j, square.packet[i]);
+      for (int64_t i = 0; i < count; ++i) ei::pstoreu(out + (p + i) * padded + j, square.packet[i]);
     }
   }
-  pack_any(kPanel<T>, k - p, b.block(p, 0), out + p * kPanel<T>);
+}
+
+template <class T>
+void pack_panel(int64_t width, int64_t k, Matrix<T> b, T* out) {
+  if (b.row_stride == 1)
+    pack_column_major(width, k, b, out);
+  else if (b.col_stride == 1)
+    pack_narrow_row_major(width, k, b, out);
+  else
+    pack_any(width, k, b, out);
 }
 
 // The part [begin, end) of k: block by block, panel by panel, [k][columns].
@@ -101,14 +126,9 @@ void pack_part(int64_t n, int64_t k, int64_t begin, int64_t end, Matrix<T> b, T*
     const int64_t count = std::min(depth, end - at);
     const Matrix<T> block = b.block(at, 0);
     if (b.col_stride == 1) pack_row_major(panels, count, block, packed);
-    for (int64_t j = 0; j < panels; ++j, packed += wide * count) {
-      if (b.col_stride == 1) continue;
-      if (b.row_stride == 1)
-        pack_column_major(count, block.block(0, j * wide), packed);
-      else
-        pack_any(wide, count, block.block(0, j * wide), packed);
-    }
-    pack_any(rest, count, block.block(0, panels * wide), packed);
+    for (int64_t j = 0; j < panels; ++j, packed += wide * count)
+      if (b.col_stride != 1) pack_panel(wide, count, block.block(0, j * wide), packed);
+    pack_panel(rest, count, block.block(0, panels * wide), packed);
     packed += round_up(rest, kLanes<T>) * count;
   }
 }

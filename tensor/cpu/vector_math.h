@@ -87,12 +87,64 @@ EIGEN_ALWAYS_INLINE P vexp(P x) {
   }
 }
 
+// 2^x for x up to 120, cheaper than vexp as nothing can overflow. x = n + r with |r| <= 1/2, n as
+// in vexp; below -126.5 it is 0. Float only.
+template <class P>
+EIGEN_ALWAYS_INLINE P exp2_of(P x) {
+  constexpr double kRound = 12582912.0 + 127.0;
+  const P in = ei::pmax(x, splat<P>(-127.0));
+  const P shifted = ei::padd(in, splat<P>(kRound));
+  const P r = ei::psub(in, ei::psub(shifted, splat<P>(kRound)));
+  const P e = polynomial(r, 1.0, 0.69314718803, 0.24022650761, 0.055503571142, 0.0096180825573,
+                         0.0013390863365, 0.00015453162942);
+  using Int = typename ei::unpacket_traits<P>::integer_packet;
+  return ei::pmul(
+      e, ei::preinterpret<P>(ei::plogical_shift_left<23>(Int(ei::preinterpret<Int>(shifted)))));
+}
+
+inline constexpr double kLog2E = 1.44269504088896341;
+
+// exp(scale x - shift) where that is not large, as a power of 2.
+template <class T>
+struct ScaledExp {
+  using P = Packet<T>;
+  P scale, shift;
+
+  ScaledExp(T scale_of_x, T shift_of_all)
+      : scale(ei::pset1<P>(scale_of_x * unit())), shift(ei::pset1<P>(-shift_of_all * unit())) {}
+
+  EIGEN_ALWAYS_INLINE P operator()(P x) const {
+    const P power = ei::pmadd(x, scale, shift);
+    if constexpr (kIsDouble<P>)
+      return vexp(power);
+    else
+      return exp2_of(power);
+  }
+
+ private:
+  static constexpr T unit() { return static_cast<T>(kIsDouble<P> ? 1 : kLog2E); }
+};
+
+// 1 / x for x in [1, 100], within one unit in the last place: a guess by the bits, within 1/8, made
+// better twice, each time to the third power. A division takes three times as long. Float only.
+template <class P>
+EIGEN_ALWAYS_INLINE P reciprocal(P x) {
+  using Int = typename ei::unpacket_traits<P>::integer_packet;
+  const Int guess = ei::psub(ei::pset1<Int>(0x7ef311c7), Int(ei::preinterpret<Int>(x)));
+  const P minus = ei::pnegate(x), one = splat<P>(1.0);
+  const auto better = [&](P r) {
+    const P error = ei::pmadd(minus, r, one);
+    return ei::pmadd(r, ei::pmadd(error, error, error), r);
+  };
+  return better(better(ei::preinterpret<P>(guess)));
+}
+
 // For a >= 0: density = exp(-a^2 / 2) and 1 - Phi(a) = mills * density (the normal's Mills ratio up
 // to a constant), so that cdf and pdf share one exponential. Float only.
 template <class P>
 EIGEN_ALWAYS_INLINE void normal_tail(P a, P& mills, P& density) {
-  density = vexp(ei::pmul(ei::pmul(a, a), splat<P>(-0.5)));
-  const P t = ei::pdiv(splat<P>(1.0), ei::pmadd(a, splat<P>(0.3), splat<P>(1.0)));
+  density = exp2_of(ei::pmul(ei::pmul(a, a), splat<P>(-0.5 * kLog2E)));
+  const P t = reciprocal(ei::pmadd(a, splat<P>(0.3), splat<P>(1.0)));
   mills = ei::pmul(t, polynomial(t, 0.11962929368, 0.12075407803, 0.099912680686, 0.12856447697,
                                  -0.05368931219, 0.20635993779, -0.15720696747, 0.035675738007));
 }
@@ -227,38 +279,56 @@ void map(F f, std::int64_t n, T* y, const In*... x) {
 }
 
 // Folds f(0), f(lanes), ... into four interleaved partial results; f(i, count) gives the packet of
-// the elements [i, i + count), its lanes past `count` holding `identity`.
-template <class T, class F, class Combine>
-T fold(std::int64_t n, T identity, F f, Combine combine) {
+// the elements [i, i + count), its lanes past `count` holding `identity`. reduce(packet) folds
+// lanes.
+template <class T, class F, class Combine, class Reduce>
+EIGEN_ALWAYS_INLINE T fold(std::int64_t n, T identity, F f, Combine combine, Reduce reduce) {
   constexpr int lanes = kLanes<T>;
   using P = Packet<T>;
-  P part[4];
-  for (P& p : part) p = ei::pset1<P>(identity);
+  P a = ei::pset1<P>(identity), b = a, c = a, d = a;
   std::int64_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    for (int j = 0; j < 4; ++j) part[j] = combine(part[j], f(i + j * lanes, std::int64_t{lanes}));
+    a = combine(a, f(i, std::int64_t{lanes}));
+    b = combine(b, f(i + lanes, std::int64_t{lanes}));
+    c = combine(c, f(i + 2 * lanes, std::int64_t{lanes}));
+    d = combine(d, f(i + 3 * lanes, std::int64_t{lanes}));
   }
-  for (int j = 0; i < n; i += lanes, ++j) {
-    part[j] = combine(part[j], f(i, std::min<std::int64_t>(lanes, n - i)));
-  }
-  T values[lanes];
-  ei::pstoreu(values, combine(combine(part[0], part[1]), combine(part[2], part[3])));
-#pragma GCC unroll 8
-  for (int half = lanes / 2; half > 0; half /= 2) {
-#pragma GCC unroll 8
-    for (int j = 0; j < half; ++j) values[j] = combine(values[j], values[j + half]);
-  }
-  return values[0];
+  for (; i + lanes <= n; i += lanes) a = combine(a, f(i, std::int64_t{lanes}));
+  if (i < n) b = combine(b, f(i, n - i));
+  return reduce(combine(combine(a, b), combine(c, d)));
+}
+
+template <class T, class F>
+EIGEN_ALWAYS_INLINE T fold_sum(std::int64_t n, F f) {
+  return fold(
+      n, T{0}, f, [](auto sum, auto v) { return ei::padd(sum, v); },
+      [](auto sum) { return ei::predux(sum); });
+}
+
+// Largest element; -inf for n = 0. combine(a, b) and reduce(packet) tell what becomes of a NaN.
+template <class T, class Combine, class Reduce>
+EIGEN_ALWAYS_INLINE T fold_max(std::int64_t n, const T* x, Combine combine, Reduce reduce) {
+  constexpr T lowest = -std::numeric_limits<T>::infinity();
+  const auto load = [x](std::int64_t i, std::int64_t count) {
+    return count == kLanes<T> ? ei::ploadu<Packet<T>>(x + i) : load_padded(x + i, count, lowest);
+  };
+  return fold(n, lowest, load, combine, reduce);
 }
 
 // Largest element; NaN if any is NaN; -inf for n = 0.
 template <class T>
 T row_max(std::int64_t n, const T* x) {
-  constexpr T lowest = -std::numeric_limits<T>::infinity();
-  const auto load = [x](std::int64_t i, std::int64_t count) {
-    return count == kLanes<T> ? ei::ploadu<Packet<T>>(x + i) : load_padded(x + i, count, lowest);
-  };
-  return fold(n, lowest, load, [](auto a, auto b) { return ei::pmax<Eigen::PropagateNaN>(a, b); });
+  return fold_max(
+      n, x, [](auto a, auto b) { return ei::pmax<Eigen::PropagateNaN>(a, b); },
+      [](auto p) { return ei::predux_max<Eigen::PropagateNaN>(p); });
+}
+
+// The same where a NaN may be passed over, as before an exp_sum, which meets it again; faster.
+template <class T>
+T row_max_of_numbers(std::int64_t n, const T* x) {
+  return fold_max(
+      n, x, [](auto a, auto b) { return ei::pmax(a, b); },
+      [](auto p) { return ei::predux_max(p); });
 }
 
 // Sum of f(x[i]...), f on packets.
@@ -269,7 +339,7 @@ T row_sum(F f, std::int64_t n, const T* x, const In*... more) {
       return f(ei::ploadu<Packet<T>>(x + i), ei::ploadu<Packet<T>>(more + i)...);
     return padded<T>(f(load_padded(x + i, count), load_padded(more + i, count)...), count);
   };
-  return fold(n, T{0}, value, [](auto sum, auto v) { return ei::padd(sum, v); });
+  return fold_sum<T>(n, value);
 }
 
 template <class T>
@@ -290,7 +360,7 @@ T map_sum(F f, std::int64_t n, T* y, const In*... x) {
     store_partly(y + i, count, p);
     return padded<T>(p, count);
   };
-  return fold(n, T{0}, value, [](auto sum, auto v) { return ei::padd(sum, v); });
+  return fold_sum<T>(n, value);
 }
 
 // x . y, y += x, y *= x, y = factor x and y += factor x for rows of n elements. y may be x.
@@ -317,11 +387,12 @@ void add_scaled(std::int64_t n, T factor, const T* x, T* y) {
   map([&](auto a, auto v) { return ei::pmadd(v, f, a); }, n, y, y, x);
 }
 
-// y[i] = exp(scale x[i] - shift) and returns the sum of y: a softmax row up to its division.
+// y[i] = exp(scale x[i] - shift) and returns the sum of y: a softmax row up to its division, where
+// no exponent is above 0 but by rounding.
 template <class T>
 T exp_sum(std::int64_t n, const T* x, T scale, T shift, T* y) {
-  const Packet<T> factor = ei::pset1<Packet<T>>(scale), offset = ei::pset1<Packet<T>>(-shift);
-  return map_sum([&](Packet<T> v) { return vexp(ei::pmadd(v, factor, offset)); }, n, y, x);
+  const ScaledExp<T> f(scale, shift);
+  return map_sum([&](Packet<T> v) { return f(v); }, n, y, x);
 }
 
 }  // namespace hg::cpu

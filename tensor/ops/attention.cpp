@@ -1,7 +1,6 @@
 #include "tensor/ops/attention.h"
 
 #include <cmath>
-#include <limits>
 
 #include "tensor/cpu/elementwise.h"
 #include "tensor/cpu/scratch.h"
@@ -50,17 +49,12 @@ std::int64_t padded_keys(const Sizes& s) {
   return (s.m + cpu::kLanes<T> - 1) / cpu::kLanes<T> * cpu::kLanes<T>;
 }
 
-// Turns raw scores of one row into exp(scale (s - max)), the padding into 0; returns the sum and
-// sets the logsumexp.
+// Turns raw scores of one row into exp(scale (s - max)) and returns their sum; shift = scale max.
 template <class T>
-T exponentiate(const Sizes& s, T* row, T& lse) {
-  const std::int64_t padded = padded_keys<T>(s);
-  std::fill(row + s.m, row + padded, -std::numeric_limits<T>::infinity());
+T exponentiate(const Sizes& s, T* row, T& shift) {
   const T scale = static_cast<T>(s.scale());
-  const T shift = scale * cpu::row_max(padded, row);
-  const T sum = cpu::exp_sum(padded, row, scale, shift, row);
-  lse = shift + std::log(sum);
-  return sum;
+  shift = scale * cpu::row_max_of_numbers(s.m, row);
+  return cpu::exp_sum(s.m, row, scale, shift, row);
 }
 
 template <class T>
@@ -89,6 +83,8 @@ struct Forward {
     T sums[384];
     cpu::gemm_packed<T>(rows, ld, s.d, q.matrix(b, h, i), keys, scores, ld);
     for (std::int64_t r = 0; r < rows; ++r) sums[r] = exponentiate(s, scores + r * ld, row_lse[r]);
+    cpu::map([](auto shift, auto sum) { return ei::padd(shift, cpu::vlog(sum)); }, rows, row_lse,
+             row_lse, sums);
     cpu::gemm_packed<T>(rows, s.d, s.m, {scores, ld, 1}, values, out, o.row);
     for (std::int64_t r = 0; r < rows; ++r)
       cpu::scale_row<T>(s.d, T{1} / sums[r], out + r * o.row, out + r * o.row);
@@ -130,13 +126,15 @@ struct Backward {
   // never read.
   void score_row(std::int64_t b, std::int64_t h, std::int64_t i, T* p, T* ds) const {
     using P = cpu::Packet<T>;
+    const T factor = static_cast<T>(s.scale());
     const T dot = cpu::dot<T>(s.d, grad_o.at(b, h) + i * grad_o.row, o.at(b, h) + i * o.row);
-    const P scale = ei::pset1<P>(static_cast<T>(s.scale())), delta = ei::pset1<P>(dot);
-    const P shift = ei::pset1<P>(-lse[(b * s.heads + h) * s.n + i]);
-    const std::int64_t padded = padded_keys<T>(s);
-    cpu::map([&](auto x) { return cpu::vexp(ei::pmadd(x, scale, shift)); }, padded, p, p);
-    cpu::map([&](auto g, auto w) { return ei::pmul(ei::pmul(ei::psub(g, delta), w), scale); },
-             padded, ds, ds, p);
+    const P scale = ei::pset1<P>(factor), delta = ei::pset1<P>(dot);
+    const cpu::ScaledExp<T> weight(factor, lse[(b * s.heads + h) * s.n + i]);
+    for (std::int64_t j = 0; j < s.m; j += cpu::kLanes<T>) {
+      const P w = weight(ei::ploadu<P>(p + j)), g = ei::ploadu<P>(ds + j);
+      ei::pstoreu(p + j, w);
+      ei::pstoreu(ds + j, ei::pmul(ei::pmul(ei::psub(g, delta), w), scale));
+    }
   }
 };
 

@@ -39,7 +39,7 @@ struct Forward {
       call.score_block(b, h, i, rows, keys, bias, scores);
       for (std::int64_t r = 0; r < rows; ++r) {
         T* const row = scores + r * s.m;
-        const T shift = call.scale[0] * cpu::row_max(s.m, row);
+        const T shift = call.scale[0] * cpu::row_max_of_numbers(s.m, row);
         const T sum = cpu::exp_sum(s.m, row, call.scale[0], shift, row);
         lse[head * s.n + i + r] = shift + std::log(sum);
         cpu::scale_row<T>(s.m, T{1} / sum, row, row);

@@ -191,7 +191,7 @@ struct Forward {
     if (options.rbf)
       for (std::int64_t p = 0; p < n; ++p) x[p] += bias[lists.others[begin + p]];
     const T scale = static_cast<T>(s.scale());
-    const T sum = cpu::exp_sum(n, x, scale, scale * cpu::row_max(n, x), x);
+    const T sum = cpu::exp_sum(n, x, scale, scale * cpu::row_max_of_numbers(n, x), x);
     cpu::scale_row(n, T{1} / sum, x, x);
     const std::int64_t first = head.first_pair + begin;
     std::copy_n(x, n, weights + first);

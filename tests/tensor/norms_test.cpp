@@ -8,6 +8,7 @@
 
 #include "autograd/tape.h"
 #include "tensor/allocator.h"
+#include "tensor/ops/attention.h"
 #include "tensor/ops/broadcast.h"
 #include "tensor/ops/cross_entropy.h"
 #include "tensor/ops/l2_normalize.h"
@@ -167,6 +168,20 @@ TEST_CASE("NaN stays in its row and reaches all of it") {
       for (std::size_t i = 0; i < y.size(); ++i) CHECK(std::isnan(y[i]) == (i / width == 1));
     }
     CHECK(std::isnan(cross_entropy(x, labels).item<float>()));
+  }
+}
+
+TEST_CASE("attention gives NaN where a query is NaN, and everywhere where a key is") {
+  const std::int64_t n = 5, m = 37, d = 4;
+  for (const std::int64_t at : {0, 3, 15, 16, 36}) {
+    const Tensor q = random({1, 1, n, d}), k = random({1, 1, m, d}), v = random({1, 1, m, d});
+    q.data<float>()[2 * d + at % d] = kNaN;
+    const auto by_query = attention(q, k, v).to_vector<float>();
+    for (std::size_t i = 0; i < by_query.size(); ++i)
+      CHECK(std::isnan(by_query[i]) == (i / d == 2));
+    k.data<float>()[at * d] = kNaN;
+    for (const float y : attention(random({1, 1, n, d}), k, v).to_vector<float>())
+      CHECK(std::isnan(y));
   }
 }
 

@@ -118,10 +118,8 @@ struct QuadraticBackward {
                     std::int64_t r, const T* scores, T* part) const {
     T statistic = lse[at];
     if (call.o.likelihood) statistic -= std::log(prior.largest);
-    const P scale = ei::pset1<P>(call.scale[r]);
-    const P shift = ei::pset1<P>(-(statistic + call.scale[r] * query));
-    const auto weight = [&](auto x) { return vexp(ei::pmadd(x, scale, shift)); };
-    map(weight, visible, part, scores);
+    const ScaledExp<T> weight(call.scale[r], statistic + call.scale[r] * query);
+    map([&](auto x) { return weight(x); }, visible, part, scores);
     std::fill(part + visible, part + call.s.m, T{0});
     if (prior.weights && prior.has_zeros) clear_hidden(prior.weights + r * call.s.m, part);
   }

@@ -109,7 +109,7 @@ struct QuadraticForward {
     for (std::int64_t r = 0; r < components; ++r) {
       T* const part = row + r * m;
       if (prior.has_zeros) hide(prior.weights + r * m, part);
-      shift = std::max(shift, call.scale[r] * (row_max(visible, part) - query));
+      shift = std::max(shift, call.scale[r] * (row_max_of_numbers(visible, part) - query));
     }
     for (std::int64_t r = 0; r < components; ++r) {
       T* const part = row + r * m;
@@ -130,15 +130,14 @@ struct QuadraticForward {
         call.s.m, part, part, weights);
   }
   static T weighted_exp_sum(std::int64_t n, T scale, T shift, const T* weights, T* x) {
-    const P factor = ei::pset1<P>(scale), offset = ei::pset1<P>(-shift);
-    return map_sum([&](auto v, auto w) { return ei::pmul(w, vexp(ei::pmadd(v, factor, offset))); },
-                   n, x, x, weights);
+    const ScaledExp<T> f(scale, shift);
+    return map_sum([&](auto v, auto w) { return ei::pmul(w, f(v)); }, n, x, x, weights);
   }
 
   T exponentiate_best(T query, T* row, T& statistic) const {
     const std::int64_t m = call.s.m;
     best_logits(call, query, row, row);
-    const T shift = row_max(m, row), sum = exp_sum(m, row, T{1}, shift, row);
+    const T shift = row_max_of_numbers(m, row), sum = exp_sum(m, row, T{1}, shift, row);
     statistic = shift + std::log(sum);
     return sum;
   }

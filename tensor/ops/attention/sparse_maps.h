@@ -31,7 +31,7 @@ T sum_above(std::int64_t n, const T* z, T t, F f) {
     const P x = count == kLanes<T> ? ei::ploadu<P>(z + i) : load_padded(z + i, count, t);
     return ei::pselect(ei::pcmp_lt(bound, x), P(f(x)), zero);
   };
-  return fold(n, T{0}, value, [](auto sum, auto v) { return ei::padd(sum, v); });
+  return fold_sum<T>(n, value);
 }
 
 // t with sum over z > t of (z - t) = 1. From max - 1, which is never above it, t rises to
