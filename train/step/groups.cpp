@@ -13,13 +13,19 @@ namespace hg {
 namespace {
 
 constexpr std::int64_t kTokensInCache = 1200;
-// Tokens x width x blocks; the backward needs some 80 bytes of each.
-constexpr std::int64_t kKept = 1'400'000;
-constexpr std::int64_t kParametersPerToken = 14000;  // fewer tokens: adding up gradients would show
+constexpr std::int64_t kKept = 2'200'000;  // elements that a group keeps for the backward
+constexpr std::int64_t kParametersPerToken = 7000;  // fewer tokens: adding up gradients would show
 // Lanes are for threads to share, but each has gradients to be added, and keeps log2(lanes) sets.
 constexpr std::int64_t kTokensOfLane = 256, kMostLanes = 16;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Elements kept of each token: q, k, v and what comes of them; both inputs of each half of a block;
+// the hidden layer before and after its activation.
+std::int64_t kept_of_token(const nn::VitOptions& o) {
+  const auto hidden = static_cast<std::int64_t>(o.mlp_ratio * static_cast<double>(o.width));
+  return o.depth * (4 * o.heads * o.dim_head + 4 * o.width + 2 * hidden);
+}
 
 // How many groups of up to `wanted` images a lane has: groups of one size use the allocator's
 // blocks again, so a somewhat smaller size that divides the lane is preferred.
@@ -218,7 +224,7 @@ GroupPlan plan_groups(const nn::Vit& model, const Batch& batch, std::int64_t tok
   const std::int64_t lanes = batch.lanes > 0 ? batch.lanes : lanes_by_size(plan.batch, tokens);
   plan.lanes = std::clamp<std::int64_t>(plan.batch, 1, lanes);
   const nn::VitOptions& o = model.options();
-  const std::int64_t most = std::min(kTokensInCache, kKept / (o.width * o.depth));
+  const std::int64_t most = std::min(kTokensInCache, kKept / kept_of_token(o));
   const std::int64_t wanted = std::max<std::int64_t>(
       {1, most / tokens, model.parameters().count() / (kParametersPerToken * tokens)});
   const std::int64_t longest = std::max<std::int64_t>(1, ceil_div(plan.batch, plan.lanes));
