@@ -108,11 +108,11 @@ std::atomic<int>& my_visitors() {
 }
 
 struct Visit : NoCopy {
-  Visit() { mine.fetch_add(1); }
-  ~Visit() { mine.fetch_sub(1, std::memory_order_release); }
+  Visit() { mine_.fetch_add(1); }
+  ~Visit() { mine_.fetch_sub(1, std::memory_order_release); }
 
  private:
-  std::atomic<int>& mine = my_visitors();
+  std::atomic<int>& mine_ = my_visitors();
 };
 
 thread_local Phase phase = Phase::forward;

@@ -1,19 +1,40 @@
 #!/usr/bin/env python3
-"""Compares single ops of the engine with PyTorch on the same CPU threads, interleaved in one run.
+"""Compares the engine with PyTorch on the same CPU threads, interleaved in one run.
 
-usage: tools/compare_torch.py [--threads 2] [--rounds 9] [--bench build/cpu/tools/op_bench] [FILTER]
+usage: tools/compare_torch.py [step] [eval] [ops] [--only TEXT] [--threads 2] [--rounds 3] [--json]
 
-Needs PyTorch (pip install torch, outside the project's set-up) and a build of the project
-(tools/test.sh). Each round runs one call of ours, then one of PyTorch's; the table shows both sides'
-fastest round and their ratio: 1.2 means ours is 1.2 times as fast. Both sides work in fp32 on random
-data; PyTorch runs eager, attention as scaled_dot_product_attention, forward and backward.
+  step    a training step of whole models: forward, backward, AdamW
+  eval    the pass over a batch of test images, PyTorch in inference mode
+  ops     single products and attentions
+
+Without a word, step and eval. Needs PyTorch (pip install torch, outside the project's set-up) and a
+build of the project (tools/test.sh). Each round runs some calls of ours, then some of PyTorch's; the
+table shows both sides' fastest call and their ratio: 1.2 means ours is 1.2 times as fast. Both sides
+work in fp32 on random data; PyTorch runs eager, attention as scaled_dot_product_attention. Memory is
+the peak of each side's process.
 """
 import argparse
+import json
+import platform
+import resource
 import subprocess
+import sys
 import time
 
-import torch
-import torch.nn.functional as F
+# Sizes as of the keys of [model]; batch as train.batch_size.
+SIZES = ("img_size", "patch_size", "in_channels", "emb_size", "depth", "heads", "dim_head",
+         "num_classes", "batch")
+MODELS = {
+    "paper-d4": (224, 16, 3, 64, 4, 12, 64, 10, 32),
+    "paper-h4": (224, 16, 3, 64, 4, 4, 16, 10, 64),
+    "cifar": (32, 4, 3, 192, 6, 3, 64, 10, 64),
+    "fmnist": (28, 4, 1, 64, 4, 4, 16, 10, 256),
+    "deit-tiny": (224, 16, 3, 192, 12, 3, 64, 1000, 8),
+    "vit-s": (224, 16, 3, 384, 12, 6, 64, 1000, 4),
+    "vit-b": (224, 16, 3, 768, 12, 12, 64, 1000, 2),
+    "long": (896, 16, 3, 192, 2, 3, 64, 10, 1),  # 3,137 tokens
+}
+CALLS = 3  # of one side at a time
 
 ROWS = 25216  # 128 images of 197 tokens
 LINEARS = [(64, 2304), (768, 64), (64, 256), (256, 64), (64, 64), (64, 192),
@@ -21,7 +42,71 @@ LINEARS = [(64, 2304), (768, 64), (64, 256), (256, 64), (64, 64), (64, 192),
 ATTENTIONS = [(32, 12, 197, 64), (64, 4, 197, 16), (64, 3, 65, 64)]
 
 
+# PyTorch's side: a process for each case, which answers a line on its standard input with the
+# milliseconds of a call and its peak memory in bytes.
+
+def vit(sizes):
+    import torch
+    from torch import nn
+    import torch.nn.functional as F
+    img, patch, channels, width, depth, heads, dim, classes, _ = sizes
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm1, self.norm2 = (nn.LayerNorm(width, eps=1e-6) for _ in range(2))
+            self.qkv, self.proj = nn.Linear(width, 3 * heads * dim), nn.Linear(heads * dim, width)
+            self.fc1, self.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q, k, v = self.qkv(self.norm1(x)).view(b, n, 3, heads, dim).permute(2, 0, 3, 1, 4)
+            o = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, n, heads * dim)
+            x = x + self.proj(o)
+            return x + self.fc2(F.gelu(self.fc1(self.norm2(x))))
+
+    class Vit(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Conv2d(channels, width, patch, patch)
+            self.cls = nn.Parameter(torch.zeros(1, 1, width))
+            self.pos = nn.Parameter(torch.randn(1, (img // patch) ** 2 + 1, width) * 0.02)
+            self.blocks = nn.Sequential(*(Block() for _ in range(depth)))
+            self.norm, self.head = nn.LayerNorm(width, eps=1e-6), nn.Linear(width, classes)
+
+        def forward(self, images):
+            patches = self.embed(images).flatten(2).transpose(1, 2)
+            x = torch.cat([self.cls.expand(len(images), -1, -1), patches], 1) + self.pos
+            return self.head(self.norm(self.blocks(x))[:, 0])
+
+    return Vit()
+
+
+def model_call(what, sizes):
+    import torch
+    import torch.nn.functional as F
+    img, _, channels, *_, classes, batch = sizes
+    model = vit(sizes)
+    images, labels = torch.randn(batch, channels, img, img), torch.randint(0, classes, (batch,))
+    if what == "eval":
+        model.eval()
+
+        def run_pass():
+            with torch.inference_mode():
+                model(images)
+        return run_pass
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        F.cross_entropy(model(images), labels).backward()
+        optimizer.step()
+    return step
+
+
 def linear_call(what, rows, inner, outer):
+    import torch
+    import torch.nn.functional as F
     x, w, b, dy = (torch.randn(*s) for s in ((rows, inner), (outer, inner), (outer,), (rows, outer)))
     if what == "linear":
         return lambda: F.linear(x, w, b)
@@ -31,6 +116,8 @@ def linear_call(what, rows, inner, outer):
 
 
 def attention_call(*shape):
+    import torch
+    import torch.nn.functional as F
     q, k, v = (torch.randn(*shape, requires_grad=True) for _ in range(3))
     seed = torch.randn(*shape)
 
@@ -41,68 +128,142 @@ def attention_call(*shape):
     return call
 
 
-def cases():
-    for inner, outer in LINEARS:
-        for what in ("linear", "linear_dx", "linear_dw"):
-            flops = 2 * ROWS * inner * outer
-            yield f"{what} {ROWS} {inner} {outer}", flops, linear_call(what, ROWS, inner, outer)
-    for b, h, n, d in ATTENTIONS:
-        yield f"attention {b} {h} {n} {d}", 14 * b * h * n * n * d, attention_call(b, h, n, d)
+def make_call(what, name):
+    if what != "ops":
+        return model_call(what, MODELS[name])
+    op, *sizes = name.split()
+    sizes = [int(s) for s in sizes]
+    return attention_call(*sizes) if op == "attention" else linear_call(op, *sizes)
 
 
-class Engine:
-    def __init__(self, bench, threads):
-        self.process = subprocess.Popen([bench, "--threads", str(threads)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+def serve(what, name, threads):
+    import torch
+    torch.set_num_threads(threads)
+    call = make_call(what, name)
+    call(), call()
+    print(torch.__version__, flush=True)
+    for _ in sys.stdin:
+        start = time.perf_counter()
+        call()
+        ms = (time.perf_counter() - start) * 1e3
+        print(ms, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, flush=True)
+
+
+class Server:
+    def __init__(self, command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def read(self):
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"{' '.join(self.process.args)} ended")
+        return line.strip()
 
     def ask(self, line):
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        return self.process.stdout.readline().strip()
+        return self.read()
 
-    def milliseconds(self):
-        return float(self.ask("run"))
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
 
 
-def torch_milliseconds(call):
-    start = time.perf_counter()
-    call()
-    return (time.perf_counter() - start) * 1e3
+# Our side: (milliseconds, bytes or none) of CALLS calls.
+
+def our_model(what, name, args):
+    sizes = dict(zip(SIZES, MODELS[name]))
+    batch = sizes.pop("batch")
+    command = [args.hgtrain, "bench", "deit-tiny", "--json", "--threads", str(args.threads), "--steps",
+               str(CALLS), "--set", f"train.batch_size={batch}"]
+    for key, value in sizes.items():
+        command += ["--set", f"model.{key}={value}"]
+    if what == "eval":
+        command.append("--eval")
+    out = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    return out["ms_per_step"], out["peak_rss_bytes"]
+
+
+def our_op(bench):
+    return min(float(bench.ask("run")) for _ in range(CALLS)), None
+
+
+def cases(wanted):
+    for what in wanted:
+        if what != "ops":
+            yield from ((what, name, None) for name in MODELS)
+            continue
+        for inner, outer in LINEARS:
+            for op in ("linear", "linear_dx", "linear_dw"):
+                yield what, f"{op} {ROWS} {inner} {outer}", 2 * ROWS * inner * outer
+        for b, h, n, d in ATTENTIONS:
+            yield what, f"attention {b} {h} {n} {d}", 14 * b * h * n * n * d
 
 
 def pause():
     time.sleep(0.02)  # lets the other side's waiting threads go to sleep
 
 
-def compare(engine, name, call, rounds):
-    engine.ask("setup " + name)
-    for _ in range(2):
-        engine.milliseconds(), call()
+def compare(what, name, flops, args):
+    peer = Server([sys.executable, __file__, "--serve", what, name, "--threads", str(args.threads)])
+    version = peer.read()
+    bench = Server([args.bench, "--threads", str(args.threads)]) if what == "ops" else None
+    if bench:
+        bench.ask("setup " + name)
     ours, theirs = [], []
-    for _ in range(rounds):
+    for _ in range(args.rounds):
         pause()
-        ours.append(engine.milliseconds())
+        ours.append(our_op(bench) if bench else our_model(what, name, args))
         pause()
-        theirs.append(torch_milliseconds(call))
-    return min(ours), min(theirs)
+        theirs += [tuple(float(x) for x in peer.ask("run").split()) for _ in range(CALLS)]
+    peer.end()
+    if bench:
+        bench.end()
+    row = {"what": what, "name": name, "torch": version, "ours_ms": min(ours)[0],
+           "torch_ms": min(theirs)[0], "ratio": min(theirs)[0] / min(ours)[0]}
+    if flops:
+        row |= {"ours_gflops_per_s": flops / row["ours_ms"] / 1e6,
+                "torch_gflops_per_s": flops / row["torch_ms"] / 1e6}
+    else:
+        row |= {"ours_bytes": max(b for _, b in ours), "torch_bytes": int(max(b for _, b in theirs))}
+    return row
+
+
+def line_of(row):
+    if "ours_bytes" in row:
+        unit, ours, theirs = "MB", row["ours_bytes"] / 1e6, row["torch_bytes"] / 1e6
+    else:
+        unit, ours, theirs = "GF/s", row["ours_gflops_per_s"], row["torch_gflops_per_s"]
+    return (f"{row['what']:5s} {row['name']:28s} {row['ours_ms']:9.2f} {row['torch_ms']:9.2f} "
+            f"{row['ratio']:6.2f} {ours:8.0f} {theirs:8.0f} {unit}")
+
+
+def processor():
+    with open("/proc/cpuinfo") as f:
+        names = [line.split(":")[1].strip() for line in f if line.startswith("model name")]
+    return names[0] if names else platform.processor()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("what", nargs="*", choices=["step", "eval", "ops", []], default=["step", "eval"])
+    parser.add_argument("--only", default="", help="cases whose name holds this text")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", action="store_true", help="one JSON object a case")
+    parser.add_argument("--hgtrain", default="build/cpu/train/hgtrain")
     parser.add_argument("--bench", default="build/cpu/tools/op_bench")
-    parser.add_argument("filter", nargs="?", default="")
+    parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    engine = Engine(args.bench, args.threads)
-    print(f"PyTorch {torch.__version__}, {args.threads} threads each, fp32, best of {args.rounds}")
-    print(f"{'op and sizes':34s} {'ours ms':>9s} {'GF/s':>7s} {'torch ms':>9s} {'GF/s':>7s} {'ratio':>6s}")
-    for name, flops, call in cases():
-        if args.filter in name:
-            ours, theirs = compare(engine, name, call, args.rounds)
-            print(f"{name:34s} {ours:9.2f} {flops / ours / 1e6:7.1f} {theirs:9.2f} "
-                  f"{flops / theirs / 1e6:7.1f} {theirs / ours:6.2f}", flush=True)
+    if args.serve:
+        return serve(*args.serve, args.threads)
+    if not args.json:
+        print(f"{processor()}, {args.threads} threads each, fp32, best of {args.rounds * CALLS}")
+        print(f"{'':34s} {'ours ms':>9s} {'torch ms':>9s} {'ratio':>6s} {'ours':>8s} {'torch':>8s}")
+    for what, name, flops in cases(args.what):
+        if args.only in name:
+            row = compare(what, name, flops, args)
+            print(json.dumps(row) if args.json else line_of(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,9 @@ void add_bench(CLI::App& app, BenchOptions& o) {
   add_config(app, o);
   add_json(app, o);
   app.add_option("--steps", o.steps, "steps to time")->check(CLI::Range(1, 1000000));
-  add_phase(app, o.phase);
+  CLI::Option* const phase = add_phase(app, o.phase);
+  app.add_flag("--eval", o.eval, "time the pass over a batch of test images instead")
+      ->excludes(phase);
 }
 void add_compare(CLI::App& app, CompareOptions& o) {
   add_config(app, o);
@@ -108,7 +110,8 @@ void add_commands(Commands& all) {
   all.add("predict", "Class, probability and box of image files", add_predict, predict_command);
   all.add("info", "Parameters, FLOPs and bytes per layer, for one image", add_info, info_command);
   all.add("forward", "Logits, loss and gradients of given weights", add_forward, forward_command);
-  all.add("bench", "Time of a training step on random data", add_bench, bench_command);
+  all.add("bench", "Time of a training step or of inference, on random data", add_bench,
+          bench_command);
   all.add("compare", "Variants of attention side by side: F1, cost, time", add_compare,
           compare_command);
   all.add("experiment", "Repeated runs of several arms, and what they say about a question",

@@ -1,4 +1,5 @@
-// hgtrain bench: the time of one training step on random data of the configuration's shape.
+// hgtrain bench: the time of one training step, or of one pass over test images, on random data of
+// the configuration's shape.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -8,9 +9,19 @@
 #include "train/phases/measured_step.h"
 
 namespace hg {
+namespace {
+
+std::unique_ptr<Measured> measured(const Config& config, const BenchOptions& options) {
+  if (options.eval) return std::make_unique<MeasuredPass>(config);
+  return std::make_unique<MeasuredStep>(config, options.phase);
+}
+
+}  // namespace
+
 int bench_command(const BenchOptions& options) {
   const Config config = options.load();
-  MeasuredStep step(config, options.phase);
+  const std::unique_ptr<Measured> owned = measured(config, options);
+  Measured& step = *owned;
   options.tell_device(config);
   const std::uint64_t flops = step.flops();
   step();  // warms up
@@ -33,10 +44,10 @@ int bench_command(const BenchOptions& options) {
     fmt::print("{}\n", out.dump());
   } else {
     fmt::print(
-        "{}: {}, batch {}, {} threads: {:.1f} ms a step (median {:.1f}), {:.0f} images/s, {:.1f} "
+        "{}: {}, batch {}, {} threads: {:.1f} ms a {} (median {:.1f}), {:.0f} images/s, {:.1f} "
         "GF/s, {:.0f} MB\n",
-        config.run.name, step.phase(), batch, cpu::threads(), best, median,
-        static_cast<double>(batch) / best * 1e3, static_cast<double>(flops) / best * 1e-6,
+        config.run.name, step.phase(), batch, cpu::threads(), best, options.eval ? "pass" : "step",
+        median, static_cast<double>(batch) / best * 1e3, static_cast<double>(flops) / best * 1e-6,
         static_cast<double>(peak_rss_bytes()) * 1e-6);
   }
   return 0;

@@ -48,9 +48,10 @@ inline void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_option("--seed", o.seed, "seed of every random draw");
 }
 
-inline void add_phase(CLI::App& app, std::optional<std::int64_t>& phase) {
-  app.add_option("--phase", phase,
-                 "phase whose step is measured, from 0 (default: the first that learns classes)");
+inline CLI::Option* add_phase(CLI::App& app, std::optional<std::int64_t>& phase) {
+  return app.add_option(
+      "--phase", phase,
+      "phase whose step is measured, from 0 (default: the first that learns classes)");
 }
 
 inline void add_json(CLI::App& app, bool& json) {

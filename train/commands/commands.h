@@ -61,6 +61,7 @@ int forward_command(const ForwardOptions& options);
 struct BenchOptions : ModelOptions {
   std::int64_t steps = 10;
   std::optional<std::int64_t> phase;  // as for MeasuredStep
+  bool eval = false;                  // MeasuredPass instead
 };
 int bench_command(const BenchOptions& options);
 

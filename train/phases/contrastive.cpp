@@ -45,7 +45,7 @@ class ContrastiveLearner final : public Learner {
     return projector_(model_.features(part.images, context, part.keep));
   }
   double test_loss(const Batch& batch) const {
-    const Tensor z = joined_outputs(plan_groups(model_, batch), batch,
+    const Tensor z = joined_outputs(plan_evaluation(model_, batch), batch,
                                     [&](const Batch& part) { return embed(part, {}); });
     return Figure::of(test_loss_(z, batch));
   }

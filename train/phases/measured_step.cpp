@@ -9,6 +9,7 @@
 #include "train/config/selection.h"
 #include "train/phases/registry.h"
 #include "train/phases/sample_batch.h"
+#include "train/phases/supervised.h"
 #include "train/step/flop_counter.h"
 
 namespace hg {
@@ -39,13 +40,16 @@ const PhaseKind& kind_to_measure(const PhaseConfig& phase) {
   return kind.learner ? kind : kSupervised;
 }
 
-Batch random_batch(const Config& config, std::size_t index, Device device) {
-  const PhaseConfig& phase = config.phases[index];
-  Batch batch = sample_batch(config, kind_to_measure(phase).shape(config, phase),
-                             patch_selection(config, Split::train), Contents::random);
+Batch random_batch(const Config& config, const BatchShape& shape, Split split) {
+  Batch batch = sample_batch(config, shape, patch_selection(config, split), Contents::random);
+  const Device device = options_to_measure(config).device;
   for (Tensor* t : {&batch.images, &batch.labels, &batch.keep, &batch.boxes, &batch.has_box})
     *t = to_device(*t, device);
   return batch;
+}
+
+Batch batch_of_phase(const Config& config, const PhaseConfig& phase) {
+  return random_batch(config, kind_to_measure(phase).shape(config, phase), Split::train);
 }
 
 }  // namespace
@@ -54,12 +58,12 @@ MeasuredStep::MeasuredStep(const Config& config, std::optional<std::int64_t> pha
     : MeasuredStep(config, phase_to_measure(config, phase)) {}
 
 MeasuredStep::MeasuredStep(const Config& config, std::size_t index)
-    : phase_(config.phases[index].kind),
+    : Measured(batch_of_phase(config, config.phases[index])),
+      phase_(config.phases[index].kind),
       learner_(
           kind_to_measure(config.phases[index])
               .learner({.config = config, .index = index, .options = options_to_measure(config)})),
-      optimizer_(learner_->trained(), config.phases[index].train),
-      batch_(random_batch(config, index, learner_->model().parameters().device())) {}
+      optimizer_(learner_->trained(), config.phases[index].train) {}
 
 void MeasuredStep::operator()() {
   constexpr double kLearningRate = 1e-4;
@@ -70,13 +74,22 @@ void MeasuredStep::operator()() {
   backend(model().parameters().device()).synchronize();
 }
 
-double MeasuredStep::timed_ms() {
+MeasuredPass::MeasuredPass(const Config& config)
+    : Measured(random_batch(config, labelled_batch(config, config.phases.back()), Split::test)),
+      model_(options_to_measure(config), static_cast<std::uint64_t>(config.run.seed)) {}
+
+void MeasuredPass::operator()() {
+  evaluate_logits(model_, batch_);
+  backend(model_.parameters().device()).synchronize();
+}
+
+double Measured::timed_ms() {
   const std::int64_t start = now_ns();
   (*this)();
   return static_cast<double>(now_ns() - start) * 1e-6;
 }
 
-std::uint64_t MeasuredStep::flops() {
+std::uint64_t Measured::flops() {
   FlopCounter counter;
   const ObserverGuard guard(counter);
   (*this)();

@@ -1,4 +1,5 @@
-// A configuration's training step on random data of its shape, to be timed or profiled.
+// A configuration's training step, or its pass over test images, on random data of its shape: to be
+// timed or profiled.
 #pragma once
 
 #include "train/phases/learner.h"
@@ -6,19 +7,30 @@
 
 namespace hg {
 
-class MeasuredStep {
+class Measured {
+ public:
+  virtual ~Measured() = default;
+  virtual void operator()() = 0;
+  double timed_ms();      // does it once
+  std::uint64_t flops();  // the same
+  std::int64_t batch() const { return batch_.size(); }
+  virtual const std::string& phase() const = 0;  // its kind
+
+ protected:
+  explicit Measured(Batch batch) : batch_(std::move(batch)) {}
+  Batch batch_;
+};
+
+class MeasuredStep final : public Measured {
  public:
   // Of that phase; none: the first that learns classes, else the first that learns anything. A run
   // that only prunes is measured as in supervised training. Throws UsageError, naming --phase, for
   // a phase that is not there or has no steps.
   explicit MeasuredStep(const Config& config, std::optional<std::int64_t> phase = {});
 
-  void operator()();      // forward, backward and update
-  double timed_ms();      // makes a step
-  std::uint64_t flops();  // the same
-  std::int64_t batch() const { return batch_.size(); }
+  void operator()() override;  // forward, backward and update
   const nn::Vit& model() const { return learner_->model(); }
-  const std::string& phase() const { return phase_; }  // its kind
+  const std::string& phase() const override { return phase_; }
 
  private:
   MeasuredStep(const Config& config, std::size_t index);
@@ -26,7 +38,18 @@ class MeasuredStep {
   const std::string phase_;
   const std::unique_ptr<Learner> learner_;
   Optimizer optimizer_;
-  Batch batch_;
+};
+
+// The logits of a batch of test images.
+class MeasuredPass final : public Measured {
+ public:
+  explicit MeasuredPass(const Config& config);
+  void operator()() override;
+  const std::string& phase() const override { return phase_; }
+
+ private:
+  const std::string phase_ = "eval";
+  const nn::Vit model_;
 };
 
 }  // namespace hg

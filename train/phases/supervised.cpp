@@ -48,7 +48,7 @@ Batchwise SupervisedLearner::learn_from(const Batch& batch) {
 }
 
 Tensor SupervisedLearner::cached_test_features(const Batch& batch) {
-  return joined_outputs(plan_groups(model_, batch), batch, [&](const Batch& part) {
+  return joined_outputs(plan_evaluation(model_, batch), batch, [&](const Batch& part) {
     return features_behind(model_, *frozen_.front, cached_front(*test_cache_, part), {}, part.keep);
   });
 }

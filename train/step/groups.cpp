@@ -1,6 +1,7 @@
 #include "train/step/groups.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "autograd/tape.h"
@@ -13,7 +14,7 @@ namespace hg {
 namespace {
 
 constexpr std::int64_t kTokensInCache = 1200;
-constexpr std::int64_t kKept = 2'200'000;  // elements that a group keeps for the backward
+constexpr std::int64_t kKept = 2'200'000;           // elements that a group keeps for the backward
 constexpr std::int64_t kParametersPerToken = 7000;  // fewer tokens: adding up gradients would show
 // Lanes are for threads to share, but each has gradients to be added, and keeps log2(lanes) sets.
 constexpr std::int64_t kTokensOfLane = 256, kMostLanes = 16;
@@ -43,6 +44,10 @@ std::int64_t lanes_by_size(std::int64_t images, std::int64_t tokens) {
 }
 
 bool counted_only(const Batch& batch) { return !batch.images.storage(); }
+
+bool is_one_group(const nn::Vit& model, const Batch& batch) {
+  return model.parameters().device() != Device::cpu || counted_only(batch);
+}
 
 // Every group of every step has draws of its own.
 RandomStream dropout_stream(const Batch& batch, std::int64_t group) {
@@ -182,7 +187,7 @@ using Output = Tensor (nn::Vit::*)(const Tensor& images, const nn::Context& cont
 
 Tensor evaluate_as(Output output, const nn::Vit& model, const Batch& batch) {
   const PhaseScope phase(Phase::eval);
-  return joined_outputs(plan_groups(model, batch), batch, [&](const Batch& part) {
+  return joined_outputs(plan_evaluation(model, batch), batch, [&](const Batch& part) {
     return (model.*output)(part.images, {}, part.keep);
   });
 }
@@ -216,7 +221,7 @@ Batch GroupPlan::part_of(const Batch& whole, std::int64_t g) const {
 GroupPlan plan_groups(const nn::Vit& model, const Batch& batch, std::int64_t tokens) {
   GroupPlan plan;
   plan.batch = batch.size();
-  if (model.parameters().device() != Device::cpu || counted_only(batch)) {
+  if (is_one_group(model, batch)) {
     plan.groups = std::min<std::int64_t>(plan.batch, 1);
     return plan;
   }
@@ -229,6 +234,18 @@ GroupPlan plan_groups(const nn::Vit& model, const Batch& batch, std::int64_t tok
       {1, most / tokens, model.parameters().count() / (kParametersPerToken * tokens)});
   const std::int64_t longest = std::max<std::int64_t>(1, ceil_div(plan.batch, plan.lanes));
   plan.groups = std::min(plan.batch, plan.lanes * groups_of_lane(longest, wanted));
+  return plan;
+}
+
+GroupPlan plan_evaluation(const nn::Vit& model, const Batch& batch) {
+  if (is_one_group(model, batch)) return plan_groups(model, batch);
+  GroupPlan plan;
+  plan.batch = batch.size();
+  const std::int64_t most =
+      std::max<std::int64_t>(1, kTokensInCache / tokens_of(model, batch.keep));
+  const auto groups = static_cast<std::uint64_t>(ceil_div(plan.batch, most));
+  plan.groups = std::min(plan.batch, static_cast<std::int64_t>(std::bit_ceil(groups)));
+  plan.lanes = std::max<std::int64_t>(1, plan.groups);
   return plan;
 }
 

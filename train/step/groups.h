@@ -30,6 +30,8 @@ struct GroupPlan {
 };
 // For sequences of `tokens` tokens; 0: as many as the batch's kept patches make.
 GroupPlan plan_groups(const nn::Vit& model, const Batch& batch, std::int64_t tokens = 0);
+// For passes without recording, of which nothing is kept or added up.
+GroupPlan plan_evaluation(const nn::Vit& model, const Batch& batch);
 
 // body(group) for every group. A worker thread takes consecutive lanes, one after the other. If
 // lanes are fewer than threads, ops get several.

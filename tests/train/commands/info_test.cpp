@@ -172,6 +172,23 @@ TEST_CASE("bench measures a step of the first phase that learns classes, frozen 
   CHECK(json_of("bench", once)["phase"] == "pretrain");
 }
 
+TEST_CASE("bench --eval passes test images through the model, without loss or update") {
+  const auto json_of = [](const Arguments& command) {
+    const Outcome done = hgtrain(command + Arguments{"--json", "--threads", "1"} + tiny_model() +
+                                 set({"model.depth=3", "train.batch_size=7"}));
+    INFO(done.err);
+    REQUIRE(done.code == 0);
+    return Json::parse(done.out);
+  };
+  const Json bench = json_of({"bench", "shapes", "--eval", "--steps", "1"});
+  const double forward = json_of({"info", "shapes"})["flops"]["forward"].get<double>();
+  CHECK(bench["phase"] == "eval");
+  CHECK(bench["batch_size"] == 7);
+  CHECK(bench["flops_per_step"].get<double>() < 7 * forward);
+  CHECK(bench["flops_per_step"].get<double>() > 0.98 * 7 * forward);
+  check_refused(hgtrain({"bench", "shapes", "--eval", "--phase", "0"}), 2, {"--phase", "--eval"});
+}
+
 TEST_CASE("bench and info take the same step of every kind of phase") {
   const TempFolder folder;
   const std::string file = folder / "config.toml";
