@@ -374,8 +374,8 @@ Samples QuadraticAttention::samples() {
 }
 
 TensorSpecs QuadraticAttentionBackward::infer(In in) const {
-  require(in.size() == static_cast<std::size_t>(before() + options.inputs()), name(),
-          "expected {} inputs, got {}", before() + options.inputs(), in.size());
+  require(std::ssize(in) == before() + options.inputs(), name(), "expected {} inputs, got {}",
+          before() + options.inputs(), in.size());
   const In forward = in.subspan(static_cast<std::size_t>(before()));
   expect_float(*this, in.first(in.size() - static_cast<std::size_t>(options.position_inputs())));
   check_operands(*this, options, forward);

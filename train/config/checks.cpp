@@ -27,7 +27,8 @@ void check_model(const ModelConfig& m, const Origins& origins) {
 
 // Parameters as in nn/METHODS.md, appendix A, but for biases.
 void check_size(const ModelConfig& m, const Origins& origins) {
-  const double side = static_cast<double>(m.img_size / m.patch_size), tokens = side * side + 1;
+  const std::int64_t per_side = m.img_size / m.patch_size;
+  const double side = static_cast<double>(per_side), tokens = side * side + 1;
   const double width = static_cast<double>(m.emb_size);
   const double inner = static_cast<double>(m.heads * m.dim_head);
   const double pixels = static_cast<double>(m.in_channels * m.patch_size * m.patch_size);
