@@ -40,7 +40,7 @@ struct Kernel {
 Tensor filled(const Shape& shape) { return Tensor::full(shape, 0.25); }
 
 // A kernel on tensors of these shapes.
-Kernel on(std::string name, std::vector<Shape> shapes, void (*call)(const Tensors&)) {
+Kernel on(std::string name, const std::vector<Shape>& shapes, void (*call)(const Tensors&)) {
   return {std::move(name), [=] {
             Tensors inputs;
             for (const Shape& shape : shapes) inputs.push_back(filled(shape));
