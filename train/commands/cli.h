@@ -74,12 +74,14 @@ struct Commands {
   }
 };
 
-// The exception under way in one line on standard error, and the exit code for it.
+// The exception under way in one line on standard error, and the exit code for it. None is under
+// way where the standard library gave up in a function that may not throw, for want of memory.
 inline int tell_failure(const char* name) {
   const auto tell = [&](const std::string_view fault) {
     fmt::print(stderr, "{}: {}\n", name, fault);
   };
   try {
+    if (!std::current_exception()) throw std::bad_alloc();
     throw;
   } catch (const UsageError& e) {
     tell(e.what());
