@@ -246,7 +246,7 @@ def processor():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", nargs="*", choices=["step", "eval", "ops", []], default=["step", "eval"])
+    parser.add_argument("what", nargs="*", help="step, eval, ops")
     parser.add_argument("--only", default="", help="cases whose name holds this text")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
@@ -257,10 +257,12 @@ def main():
     args = parser.parse_args()
     if args.serve:
         return serve(*args.serve, args.threads)
+    if unknown := set(args.what) - {"step", "eval", "ops"}:
+        parser.error(f"expected step, eval or ops, got {' '.join(sorted(unknown))}")
     if not args.json:
         print(f"{processor()}, {args.threads} threads each, fp32, best of {args.rounds * CALLS}")
         print(f"{'':34s} {'ours ms':>9s} {'torch ms':>9s} {'ratio':>6s} {'ours':>8s} {'torch':>8s}")
-    for what, name, flops in cases(args.what):
+    for what, name, flops in cases(args.what or ["step", "eval"]):
         if args.only in name:
             row = compare(what, name, flops, args)
             print(json.dumps(row) if args.json else line_of(row), flush=True)
