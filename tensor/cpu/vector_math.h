@@ -7,7 +7,9 @@
 // GCC 12 warns of its own AVX-512 intrinsics (its bug 105593).
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <Eigen/Core>
 #pragma GCC diagnostic pop
 #include <algorithm>
