@@ -31,6 +31,8 @@ class Gradients {
   const Tensor& operator[](const Tensor& leaf) const;
   // Frees the other's one by one, so that no third set comes to be.
   void add(Gradients&& other);
+  // The leaf's gradient if nothing else has its storage, so that it may be changed; else undefined.
+  Tensor own(std::uint64_t leaf) const;
 
  private:
   friend class Tape;
@@ -46,8 +48,8 @@ class Tape final : private Recorder, NoCopy {
   void watch(const Tensor& leaf);
   Gradients backward(const Tensor& loss);  // of one element; the seed is 1
   Gradients backward(In outputs, In seeds);
-  // The same, adding to the sums of earlier tapes as it goes: no second set of gradients exists. A
-  // gradient is added once it is whole, so the bits are those of adding sets.
+  // The same, adding to the sums of earlier tapes as it goes: no second set of gradients exists.
+  // Products may add to a sum block by block, so the bits need not be those of adding sets.
   void backward_into(Gradients& sums, const Tensor& loss);
   void backward_into(Gradients& sums, In outputs, In seeds);
   void release();  // frees what was recorded without walking it
@@ -70,7 +72,10 @@ class Tape final : private Recorder, NoCopy {
   void require_recording(std::string_view what) const;
   void stop_recording();
   IdMap<std::size_t> first_nodes() const;
-  void step_back(const Node& node, Arrived& arrived) const;
+  // Takes the node back; first_here(t): it is the node at which the gradient of t becomes whole.
+  template <class FirstHere>
+  void step_back(const Node& node, Arrived& arrived, const Gradients& sums,
+                 const FirstHere& first_here) const;
   Tensors take_output_grads(const Node& node, Arrived& arrived) const;
   static void arrive(Arrived& arrived, std::uint64_t id, const Tensor& grad);
 

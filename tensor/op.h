@@ -41,8 +41,11 @@ struct GradArgs {
   In in, out;    // of the forward call; hollow where Op::saved() did not ask for the contents
   In grad_out;   // one per output; undefined where no gradient arrived (at least one is defined)
   Indices need;  // inputs whose gradient is wanted
+  // Of each input: undefined, or gradients that grad() may add to in place. It returns them then.
+  In sums = {};
 
   bool needs(int i) const { return need.has(static_cast<std::size_t>(i)); }
+  Tensor sum(int i) const { return sums.empty() ? Tensor() : sums[static_cast<std::size_t>(i)]; }
   // grad_out[i], or zeros in its place.
   Tensor grad_or_zeros(int i) const;
 };

@@ -46,9 +46,7 @@ bool needs_apostrophe(std::string_view text) {
   return !text.empty() && std::string_view("=+-@\t\r'").find(text[0]) != std::string_view::npos;
 }
 
-std::string field_text(const std::string& value) {
-  return needs_apostrophe(value) ? "'" + value : value;
-}
+std::string field_text(const std::string& value) { return csv_text(value); }
 std::string field_text(const std::optional<double>& value) {
   return value ? fmt::format("{}", *value) : "";
 }
@@ -76,6 +74,10 @@ bool put_field(std::optional<double>& value, std::string_view field) {
 }
 
 }  // namespace
+
+std::string csv_text(const std::string& text) {
+  return needs_apostrophe(text) ? "'" + text : text;
+}
 
 std::vector<CsvRow> parse_csv(std::string_view text, const std::string& source) {
   std::vector<CsvRow> rows;

@@ -16,6 +16,8 @@ using CsvRow = std::vector<std::string>;
 // All rows of the text, the header included. A fault is a UsageError that names the source.
 std::vector<CsvRow> parse_csv(std::string_view text, const std::string& source);
 std::string to_csv(const CsvRow& row);  // one line with its end
+// A text from elsewhere as a field that no spreadsheet takes for a formula.
+std::string csv_text(const std::string& text);
 
 // A column, and where a row keeps its value. An optional one is empty where it is none, and a file
 // may lack its column.

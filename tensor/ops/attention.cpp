@@ -1,5 +1,6 @@
 #include "tensor/ops/attention.h"
 
+#include <bit>
 #include <cmath>
 
 #include "tensor/cpu/elementwise.h"
@@ -37,16 +38,16 @@ TokenHeads<T> operand(In qkv, std::int64_t heads, int which) {
   return result<T>(qkv[heads > 0 ? 0 : which], heads, which, 3);
 }
 
-// Score rows held at a time: a block that stays in a core's L2 cache.
-std::int64_t block_rows(const Sizes& s) {
+// Rows of so many scores held at a time: a block that stays in a core's L2 cache.
+std::int64_t block_rows(std::int64_t scores) {
   constexpr std::int64_t kScores = 40000;
-  return std::clamp<std::int64_t>(kScores / std::max<std::int64_t>(s.m, 1) / 6 * 6, 6, 384);
+  return std::clamp<std::int64_t>(kScores / std::max<std::int64_t>(scores, 1) / 6 * 6, 6, 384);
 }
 
 // Rows of scores are padded to whole packets, so that no loop over them has a tail.
 template <class T>
-std::int64_t padded_keys(const Sizes& s) {
-  return (s.m + cpu::kLanes<T> - 1) / cpu::kLanes<T> * cpu::kLanes<T>;
+std::int64_t padded(std::int64_t keys) {
+  return (keys + cpu::kLanes<T> - 1) / cpu::kLanes<T> * cpu::kLanes<T>;
 }
 
 // Turns raw scores of one row into exp(scale (s - max)) and returns their sum; shift = scale max.
@@ -69,8 +70,8 @@ struct Forward {
         values(cpu::packed_size<T>(s.d, s.m));
     cpu::pack_b<T>(s.m, s.d, k.matrix(b, h).transposed(), keys);
     cpu::pack_b<T>(s.d, s.m, v.matrix(b, h), values);
-    const std::int64_t step = block_rows(s);
-    const cpu::Scratch<T> scores(step * padded_keys<T>(s));
+    const std::int64_t step = block_rows(s.m);
+    const cpu::Scratch<T> scores(step * padded<T>(s.m));
     for (std::int64_t i = begin; i < end; i += step)
       block(b, h, i, std::min(step, end - i), keys, values, scores);
   }
@@ -79,7 +80,7 @@ struct Forward {
              const T* values, T* scores) const {
     T* const out = o.at(b, h) + i * o.row;
     T* const row_lse = lse + (b * s.heads + h) * s.n + i;
-    const std::int64_t ld = padded_keys<T>(s);
+    const std::int64_t ld = padded<T>(s.m);
     T sums[384];
     cpu::gemm_packed<T>(rows, ld, s.d, q.matrix(b, h, i), keys, scores, ld);
     for (std::int64_t r = 0; r < rows; ++r) sums[r] = exponentiate(s, scores + r * ld, row_lse[r]);
@@ -91,52 +92,132 @@ struct Forward {
   }
 };
 
+// Where some of the queries of an (image, head) add up dk and dv: [m] rows of d, `row` apart.
+template <class T>
+struct KeySums {
+  T *dk, *dv;
+  std::int64_t row;
+};
+
 template <class T>
 struct Backward {
   Sizes s;
   TokenHeads<T> q, k, v, o, grad_o, dq, dk, dv;
   const T* lse;
 
-  // One (image, head): block by block of rows, adding up dk and dv.
-  void operator()(std::int64_t b, std::int64_t h) const {
-    const cpu::Scratch<T> keys_t(cpu::packed_size<T>(s.m, s.d)),
-        keys(cpu::packed_size<T>(s.d, s.m)), values_t(cpu::packed_size<T>(s.m, s.d));
-    cpu::pack_b<T>(s.m, s.d, k.matrix(b, h).transposed(), keys_t);
-    cpu::pack_b<T>(s.d, s.m, k.matrix(b, h), keys);
-    cpu::pack_b<T>(s.m, s.d, v.matrix(b, h).transposed(), values_t);
-    const std::int64_t step = block_rows(s);
-    const std::int64_t ld = padded_keys<T>(s);
-    const cpu::Scratch<T> p(step * ld), ds(step * ld), packed(cpu::gemm_scratch<T>(s.d, step));
-    for (std::int64_t i = 0; i < s.n; i += step) {
-      const std::int64_t rows = std::min(step, s.n - i);
-      const auto q_block = q.matrix(b, h, i);
-      const auto do_block = grad_o.matrix(b, h, i);
-      const cpu::Epilogue<T> add{.accumulate = i > 0};
-      cpu::gemm_packed<T>(rows, ld, s.d, q_block, keys_t, p, ld);
-      cpu::gemm_packed<T>(rows, ld, s.d, do_block, values_t, ds, ld);
-      for (std::int64_t r = 0; r < rows; ++r) score_row(b, h, i + r, p + r * ld, ds + r * ld);
-      const cpu::Matrix<T> p_t{p, 1, ld}, ds_t{ds, 1, ld};
-      cpu::gemm_serial<T>(s.m, s.d, rows, p_t, do_block, dv.at(b, h), dv.row, packed, add);
-      cpu::gemm_serial<T>(s.m, s.d, rows, ds_t, q_block, dk.at(b, h), dk.row, packed, add);
-      cpu::gemm_packed<T>(rows, s.d, s.m, {ds, ld, 1}, keys, dq.at(b, h) + i * dq.row, dq.row);
+  // Keys taken at a time. Of many, few enough that their sums stay in cache, and that a block of
+  // scores has many queries.
+  std::int64_t block_keys() const { return s.m <= 512 ? s.m : 256; }
+
+  struct Work {  // of a block of keys
+    cpu::Scratch<T> keys_t, keys, values_t, p, ds, packed, deltas;
+    Work(const Sizes& s, std::int64_t keys, std::int64_t step, std::int64_t queries)
+        : keys_t(cpu::packed_size<T>(keys, s.d)),
+          keys(cpu::packed_size<T>(s.d, keys)),
+          values_t(cpu::packed_size<T>(keys, s.d)),
+          p(step * padded<T>(keys)),
+          ds(step * padded<T>(keys)),
+          packed(cpu::gemm_scratch<T>(s.d, step)),
+          deltas(queries) {}
+  };
+
+  // Queries [begin, end) of one (image, head).
+  void operator()(std::int64_t b, std::int64_t h, std::int64_t begin, std::int64_t end,
+                  const KeySums<T>& sums) const {
+    const std::int64_t most = block_keys(), step = block_rows(most);
+    const Work work(s, most, step, end - begin);
+    for (std::int64_t i = begin; i < end; ++i)
+      work.deltas[i - begin] =
+          cpu::dot<T>(s.d, grad_o.at(b, h) + i * grad_o.row, o.at(b, h) + i * o.row);
+    for (std::int64_t j = 0; j < s.m; j += most) {
+      const std::int64_t keys = std::min(most, s.m - j);
+      cpu::pack_b<T>(keys, s.d, k.matrix(b, h, j).transposed(), work.keys_t);
+      cpu::pack_b<T>(s.d, keys, k.matrix(b, h, j), work.keys);
+      cpu::pack_b<T>(keys, s.d, v.matrix(b, h, j).transposed(), work.values_t);
+      const KeySums<T> here{sums.dk + j * sums.row, sums.dv + j * sums.row, sums.row};
+      for (std::int64_t i = begin; i < end; i += step)
+        block(b, h, i, std::min(step, end - i), j > 0, keys, work.deltas + (i - begin), here,
+              i > begin, work);
     }
+  }
+
+ private:
+  // So many queries from i on and a block of keys. add_dq, add_sums: to what is there.
+  void block(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t rows, bool add_dq,
+             std::int64_t keys, const T* deltas, const KeySums<T>& sums, bool add_sums,
+             const Work& work) const {
+    const std::int64_t ld = padded<T>(keys);
+    const auto q_block = q.matrix(b, h, i), do_block = grad_o.matrix(b, h, i);
+    const T* const row_lse = lse + (b * s.heads + h) * s.n + i;
+    const cpu::Epilogue<T> add{.accumulate = add_sums};
+    cpu::gemm_packed<T>(rows, ld, s.d, q_block, work.keys_t, work.p, ld);
+    cpu::gemm_packed<T>(rows, ld, s.d, do_block, work.values_t, work.ds, ld);
+    for (std::int64_t r = 0; r < rows; ++r)
+      score_row(keys, row_lse[r], deltas[r], work.p + r * ld, work.ds + r * ld);
+    const cpu::Matrix<T> p_t{work.p, 1, ld}, ds{work.ds, ld, 1};
+    cpu::gemm_serial<T>(keys, s.d, rows, p_t, do_block, sums.dv, sums.row, work.packed, add);
+    cpu::gemm_serial<T>(keys, s.d, rows, ds.transposed(), q_block, sums.dk, sums.row, work.packed,
+                        add);
+    cpu::gemm_packed<T>(rows, s.d, keys, ds, work.keys, dq.at(b, h) + i * dq.row, dq.row,
+                        {.accumulate = add_dq});
   }
 
   // p: raw scores -> weights; ds: do v^T -> p (do v^T - do.o) scale. What comes of the padding is
   // never read.
-  void score_row(std::int64_t b, std::int64_t h, std::int64_t i, T* p, T* ds) const {
+  void score_row(std::int64_t keys, T row_lse, T row_delta, T* p, T* ds) const {
     using P = cpu::Packet<T>;
     const T factor = static_cast<T>(s.scale());
-    const T dot = cpu::dot<T>(s.d, grad_o.at(b, h) + i * grad_o.row, o.at(b, h) + i * o.row);
-    const P scale = ei::pset1<P>(factor), delta = ei::pset1<P>(dot);
-    const cpu::ScaledExp<T> weight(factor, lse[(b * s.heads + h) * s.n + i]);
-    for (std::int64_t j = 0; j < s.m; j += cpu::kLanes<T>) {
+    const P scale = ei::pset1<P>(factor), delta = ei::pset1<P>(row_delta);
+    const cpu::ScaledExp<T> weight(factor, row_lse);
+    for (std::int64_t j = 0; j < keys; j += cpu::kLanes<T>) {
       const P w = weight(ei::ploadu<P>(p + j)), g = ei::ploadu<P>(ds + j);
       ei::pstoreu(p + j, w);
       ei::pstoreu(ds + j, ei::pmul(ei::pmul(ei::psub(g, delta), w), scale));
     }
   }
 };
+
+// Queries of long sequences go in pieces of their own, for threads to share: a power of two.
+std::int64_t pieces_of(const Sizes& s) {
+  constexpr std::int64_t kRows = 1536;  // a few blocks share the packed keys
+  return static_cast<std::int64_t>(
+      std::bit_ceil(static_cast<std::uint64_t>((s.n + kRows - 1) / kRows)));
+}
+
+// body(image, head, piece, first query, past the last one) of all
+template <class Body>
+void for_pieces(const Sizes& s, const Body& body) {
+  const std::int64_t pieces = pieces_of(s);
+  cpu::parallel_each(s.batch * s.heads * pieces, 1, [&](std::int64_t task) {
+    const std::int64_t head = task / pieces, piece = task % pieces;
+    body(head / s.heads, head % s.heads, piece, piece * s.n / pieces, (piece + 1) * s.n / pieces);
+  });
+}
+
+// Each piece has sums of its own, the first one where they belong; they are added in order.
+template <class T>
+void run_backward(const Backward<T>& backward) {
+  const Sizes& s = backward.s;
+  const std::int64_t more = pieces_of(s) - 1, size = s.m * s.d;
+  const cpu::Scratch<T> others(s.batch * s.heads * more * 2 * size);
+  const auto sums_of = [&](std::int64_t b, std::int64_t h, std::int64_t piece) -> KeySums<T> {
+    if (piece == 0) return {backward.dk.at(b, h), backward.dv.at(b, h), backward.dk.row};
+    T* const own = others + ((b * s.heads + h) * more + piece - 1) * 2 * size;
+    return {own, own + size, s.d};
+  };
+  for_pieces(s, [&](std::int64_t b, std::int64_t h, std::int64_t piece, std::int64_t begin,
+                    std::int64_t end) { backward(b, h, begin, end, sums_of(b, h, piece)); });
+  if (more == 0) return;
+  cpu::parallel_each(s.batch * s.heads * s.m, cpu::row_grain(s.d), [&](std::int64_t key) {
+    const std::int64_t head = key / s.m, b = head / s.heads, h = head % s.heads, j = key % s.m;
+    const KeySums<T> to = sums_of(b, h, 0);
+    for (std::int64_t piece = 1; piece <= more; ++piece) {
+      const KeySums<T> from = sums_of(b, h, piece);
+      cpu::add_row<T>(s.d, from.dk + j * from.row, to.dk + j * to.row);
+      cpu::add_row<T>(s.d, from.dv + j * from.row, to.dv + j * to.row);
+    }
+  });
+}
 
 void check_operands(const Op& op, In in, std::int64_t heads) {
   expect_floats(op, in, heads > 0 ? 1 : 3);
@@ -181,16 +262,12 @@ CostParts Attention::cost(In in, In out) const {
 
 void Attention::cpu(In in, Out out) const {
   const Sizes s = sizes_of(in, heads);
-  constexpr std::int64_t kRows = 1536;  // of one head per task: a few blocks share the packed keys
-  const std::int64_t pieces = (s.n + kRows - 1) / kRows;
   dispatch_float(out[0].dtype(), name(), [&]<class T>() {
     const auto input = [&](int which) { return operand<T>(in, heads, which); };
     const Forward<T> forward{
         s, input(0), input(1), input(2), result<T>(out[0], heads), out[1].data<T>()};
-    cpu::parallel_each(s.batch * s.heads * pieces, 1, [&](std::int64_t task) {
-      const std::int64_t head = task / pieces, first = task % pieces * kRows;
-      forward(head / s.heads, head % s.heads, first, std::min(first + kRows, s.n));
-    });
+    for_pieces(s, [&](std::int64_t b, std::int64_t h, std::int64_t, std::int64_t begin,
+                      std::int64_t end) { forward(b, h, begin, end); });
   });
 }
 
@@ -243,18 +320,9 @@ void AttentionBackward::cpu(In in, Out out) const {
   dispatch_float(in[0].dtype(), name(), [&]<class T>() {
     const auto input = [&](int which) { return operand<T>(operands, heads, which); };
     const auto output = [&](int which) { return operand<T>(out, heads, which); };
-    const Backward<T> backward{s,
-                               input(0),
-                               input(1),
-                               input(2),
-                               result<T>(in[1], heads),
-                               result<T>(in[0], heads),
-                               output(0),
-                               output(1),
-                               output(2),
-                               in[2].data<T>()};
-    cpu::parallel_each(s.batch * s.heads, 1,
-                       [&](std::int64_t head) { backward(head / s.heads, head % s.heads); });
+    run_backward(Backward<T>{s, input(0), input(1), input(2), result<T>(in[1], heads),
+                             result<T>(in[0], heads), output(0), output(1), output(2),
+                             in[2].data<T>()});
   });
 }
 

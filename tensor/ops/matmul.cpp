@@ -104,4 +104,44 @@ Samples Matmul::samples() {
           sample(Matmul(), {S::uniform({50, 300}), S::uniform({300, 40})}, 1e-5)};
 }
 
+TensorSpecs MatmulAdd::infer(In in) const {
+  expect_floats(*this, in, 3);
+  for (int i = 0; i < 3; ++i) expect_rank(*this, in, i, 2);
+  require(in[0].dim(1) == in[1].dim(0), name(), "cannot multiply {} by {}", in[0].shape(),
+          in[1].shape());
+  expect_shape(*this, in, 2, {in[0].dim(0), in[1].dim(1)});
+  TensorSpec spec = in[2].spec();
+  spec.alias_of = 2;
+  spec.in_place = true;
+  return {spec};
+}
+
+CostParts MatmulAdd::cost(In in, In out) const {
+  const std::uint64_t outputs = count(out[0]);
+  if (outputs == 0) return Cost{};  // nothing is read
+  return Cost{.flops_mm = 2 * outputs * static_cast<std::uint64_t>(in[0].dim(-1)),
+              .flops_ew = outputs,
+              .bytes_read = bytes_of(in),
+              .bytes_written = bytes_of(out)};
+}
+
+void MatmulAdd::cpu(In in, Out out) const {
+  dispatch_float(out[0].dtype(), name(), [&]<class T>() {
+    cpu::gemm<T>(in[0].dim(0), in[1].dim(1), in[0].dim(1), matrix_of<T>(in[0], 0),
+                 matrix_of<T>(in[1], 0), out[0].data<T>(), out[0].dim(1), {.accumulate = true});
+  });
+}
+
+Samples MatmulAdd::samples() {
+  return {
+      sample(MatmulAdd(), {S::uniform({1, 1}), S::uniform({1, 1}), S::uniform({1, 1})}),
+      sample(MatmulAdd(), {S::uniform({3, 197}), S::uniform({197, 5}), S::uniform({3, 5})}),
+      sample(MatmulAdd(), {S::transposed_view({19, 7}), S::uniform({7, 33}), S::uniform({19, 33})}),
+      sample(MatmulAdd(), {S::uniform({67, 3}), S::transposed_view({3, 17}), S::uniform({67, 17})}),
+      sample(MatmulAdd(), {S::uniform({2, 0}), S::uniform({0, 5}), S::uniform({2, 5})}),
+      sample(MatmulAdd(), {S::uniform({0, 4}), S::uniform({4, 5}), S::uniform({0, 5})}),
+      sample(MatmulAdd(),
+             {S::transposed_view({50, 700}), S::uniform({700, 40}), S::uniform({50, 40})}, 1e-5)};
+}
+
 }  // namespace hg::ops

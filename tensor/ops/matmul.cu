@@ -23,4 +23,10 @@ void Matmul::cuda(In in, Out out, CudaStream& stream) const {
              matrix_of(b, !shared), out[0].data<float>(), stream);
 }
 
+void MatmulAdd::cuda(In in, Out out, CudaStream& stream) const {
+  const std::int64_t columns = out[0].dim(1);
+  cuda::gemm(1, in[0].dim(0), columns, in[0].dim(1), matrix_of(in[0], false),
+             matrix_of(in[1], false), {out[0].data<float>(), columns, 0, true}, stream);
+}
+
 }  // namespace hg::ops

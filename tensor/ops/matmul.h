@@ -14,8 +14,19 @@ class Matmul final : public OpOf<Matmul> {
   Indices strided_inputs() const override { return {0, 1}; }
 };
 
+// sum += a b, of two axes each, in place; outputs the sum
+class MatmulAdd final : public GradientOp<MatmulAdd> {
+ public:
+  HG_DECLARE_OP("matmul_add");
+  Indices strided_inputs() const override { return {0, 1}; }
+};
+
 }  // namespace ops
 
 inline Tensor matmul(const Tensor& a, const Tensor& b) { return run_one(ops::Matmul(), {a, b}); }
+// a b, added to `sum` in place if that is defined.
+inline Tensor matmul_into(const Tensor& sum, const Tensor& a, const Tensor& b) {
+  return sum.defined() ? run_one(ops::MatmulAdd(), {a, b, sum}) : matmul(a, b);
+}
 
 }  // namespace hg

@@ -19,4 +19,15 @@ void reference(const Matmul&, RefIn<T> in, RefOut<T> out) {
   }
 }
 
+template <class T>
+void reference(const MatmulAdd&, RefIn<T> in, RefOut<T> out) {
+  auto &a = in[0], &b = in[1], &y = out[0];
+  const std::int64_t k = a.dim(1), n = b.dim(1);
+  for (std::int64_t i = 0; i < y.numel(); ++i) {
+    T product(0);
+    for (std::int64_t j = 0; j < k; ++j) ref::mac(product, a[i / n * k + j], b[j * n + i % n]);
+    y[i] = in[2][i] + product;
+  }
+}
+
 }  // namespace hg::ops

@@ -9,6 +9,7 @@
 
 #include "tensor/ops/binary.h"
 #include "tensor/ops/concat.h"
+#include "tensor/ops/linear.h"
 #include "tensor/ops/permute.h"
 #include "tensor/ops/softmax.h"
 #include "tensor/ops/unary.h"
@@ -95,6 +96,30 @@ TEST_CASE("a parameter used several times adds up its gradients") {
   tape.watch(w);
   const Tensor y = add(mul(w, w), add(scale(w, 5), w));  // 2 w + 6
   CHECK(values(backward(tape, y, ones(y))[w]) == Doubles{8, 10, 12});
+}
+
+// y = x w^T, `uses` times: dw = uses (sum of seeds) x
+TEST_CASE("a product adds to the gradients of earlier tapes in place, unless others hold them") {
+  const Tensor x = Tensor::of<double>({1, 2}, {3, 5}), w = Tensor::of<double>({1, 2}, {1, 1});
+  Gradients sums;
+  const auto add_tape = [&](int uses) {
+    Tape tape;
+    tape.watch(w);
+    Tensor y = linear(x, w);
+    for (int i = 1; i < uses; ++i) y = add(y, linear(x, w));
+    tape.backward_into(sums, y);
+  };
+  add_tape(1);
+  const void* const first = sums[w].raw();
+  add_tape(1);
+  CHECK(values(sums[w]) == Doubles{6, 10});
+  CHECK(sums[w].raw() == first);
+  add_tape(2);
+  CHECK(values(sums[w]) == Doubles{12, 20});
+  const Tensor held = sums[w];
+  add_tape(1);
+  CHECK(values(sums[w]) == Doubles{15, 25});
+  CHECK(values(held) == Doubles{12, 20});
 }
 
 TEST_CASE("several outputs give the sum of their gradients") {

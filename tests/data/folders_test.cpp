@@ -35,6 +35,18 @@ TEST_CASE("a folder of classes with train and test parts") {
   CHECK(test->classes() == 2);
 }
 
+TEST_CASE("names of classes keep their letters and lose what a terminal or JSON would not bear") {
+  TempFolder root;
+  write_images(root / "train/caf\u00e9", 1, 0);
+  write_images(root / "train/red\x1b[31m", 1, 0);
+  write_images(root / "train/x\xff", 1, 0);
+  write_images(root / "test/x\xff", 1, 0);
+  const std::vector<std::string> names{"caf\u00e9", "red\\x1b[31m", "x\\xff"};
+  for (const Split split : {Split::train, Split::test})
+    CHECK(open_folder(root.path(), split, 8)->class_names() == names);
+  CHECK(open_folder(root.path(), Split::test, 8)->label(0) == 2);
+}
+
 TEST_CASE("a folder without parts sets every fifth image aside, by name") {
   TempFolder root;
   write_images(root / "a", 11, 0);

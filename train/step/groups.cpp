@@ -14,10 +14,12 @@ namespace hg {
 namespace {
 
 constexpr std::int64_t kTokensInCache = 1200;
-constexpr std::int64_t kKept = 2'200'000;           // elements that a group keeps for the backward
-constexpr std::int64_t kParametersPerToken = 7000;  // fewer tokens: adding up gradients would show
-// Lanes are for threads to share, but each has gradients to be added, and keeps log2(lanes) sets.
-constexpr std::int64_t kTokensOfLane = 256, kMostLanes = 16;
+constexpr std::int64_t kKept = 2'200'000;    // elements that a group keeps for the backward
+constexpr std::int64_t kFewestTokens = 260;  // fewer: packing weights would show
+// Lanes are for threads to share, but a thread keeps the gradients of up to log2(lanes) of them:
+// few lanes for a large model, whose products are large enough for several threads.
+constexpr std::int64_t kTokensOfLane = 512, kMostLanes = 16;
+constexpr std::int64_t kParametersPerTokenOfLane = 2600, kLanesOfLargeModels = 2;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -37,10 +39,12 @@ std::int64_t groups_of_lane(std::int64_t images, std::int64_t wanted) {
 }
 
 // A power of two, which threads share best.
-std::int64_t lanes_by_size(std::int64_t images, std::int64_t tokens) {
-  std::int64_t lanes = 1;
-  while (2 * lanes <= kMostLanes && 2 * lanes * kTokensOfLane <= images * tokens) lanes *= 2;
-  return lanes;
+std::int64_t lanes_by_size(std::int64_t tokens, std::int64_t parameters) {
+  const std::int64_t by_model =
+      std::max(kLanesOfLargeModels, tokens * kParametersPerTokenOfLane / parameters);
+  const std::int64_t most = std::min({kMostLanes, tokens / kTokensOfLane, by_model});
+  return static_cast<std::int64_t>(
+      std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(1, most))));
 }
 
 bool counted_only(const Batch& batch) { return !batch.images.storage(); }
@@ -144,9 +148,9 @@ class RecordedPasses {
       LaneSums& own = shares_[static_cast<std::size_t>(first)];
       for (std::int64_t lane = first; lane < end; ++lane) {
         const std::int64_t begin = step_.plan.first_group(lane);
-        const std::int64_t groups = step_.plan.first_group(lane + 1) - begin;
-        own.add(lane, groups, [&](Gradients& sum) {
-          for (std::int64_t g = begin; g < begin + groups; ++g) {
+        const std::int64_t end_of_lane = step_.plan.first_group(lane + 1);
+        own.add(lane, [&](Gradients& sum) {
+          for (std::int64_t g = begin; g < end_of_lane; ++g) {
             Tape tape;
             watch(tape, step_);
             const Tensor out = run_pass(step_, pass, g, records_[static_cast<std::size_t>(g)]);
@@ -226,12 +230,13 @@ GroupPlan plan_groups(const nn::Vit& model, const Batch& batch, std::int64_t tok
     return plan;
   }
   if (tokens == 0) tokens = tokens_of(model, batch.keep);
-  const std::int64_t lanes = batch.lanes > 0 ? batch.lanes : lanes_by_size(plan.batch, tokens);
+  const std::int64_t parameters = model.parameters().count();
+  const std::int64_t lanes =
+      batch.lanes > 0 ? batch.lanes : lanes_by_size(plan.batch * tokens, parameters);
   plan.lanes = std::clamp<std::int64_t>(plan.batch, 1, lanes);
   const nn::VitOptions& o = model.options();
   const std::int64_t most = std::min(kTokensInCache, kKept / kept_of_token(o));
-  const std::int64_t wanted = std::max<std::int64_t>(
-      {1, most / tokens, model.parameters().count() / (kParametersPerToken * tokens)});
+  const std::int64_t wanted = std::max<std::int64_t>({1, most / tokens, kFewestTokens / tokens});
   const std::int64_t longest = std::max<std::int64_t>(1, ceil_div(plan.batch, plan.lanes));
   plan.groups = std::min(plan.batch, plan.lanes * groups_of_lane(longest, wanted));
   return plan;

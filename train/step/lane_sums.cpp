@@ -10,14 +10,8 @@ bool LaneSums::siblings(const LaneSum& left, const LaneSum& right) const {
   return left.first % (2 * size) == 0 && right.first == left.end && whole && !root;
 }
 
-void LaneSums::add(std::int64_t lane, std::int64_t groups,
-                   const std::function<void(Gradients& sum)>& add_groups) {
-  LaneSum own{lane, lane + 1};
-  // A sum of one group needs no memory of its own: it is added to its sibling as it comes.
-  if (groups == 1 && !nodes_.empty() && siblings(nodes_.back(), own))
-    nodes_.back().end = own.end;
-  else
-    nodes_.push_back(std::move(own));
+void LaneSums::add(std::int64_t lane, const std::function<void(Gradients& sum)>& add_groups) {
+  nodes_.push_back({lane, lane + 1});
   add_groups(nodes_.back().gradients);
   add_siblings();
 }

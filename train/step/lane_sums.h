@@ -20,10 +20,9 @@ class LaneSums {
  public:
   explicit LaneSums(std::int64_t lanes) : lanes_(lanes) {}  // of the whole batch
 
-  // The lane that follows; add_groups(sum) adds the gradients of its `groups` groups. Siblings are
-  // added, except the two halves of the batch: the optimizer adds those as it reads them.
-  void add(std::int64_t lane, std::int64_t groups,
-           const std::function<void(Gradients& sum)>& add_groups);
+  // The lane that follows; add_groups(sum) adds the gradients of its groups. Siblings are added,
+  // except the two halves of the batch: the optimizer adds those as it reads them.
+  void add(std::int64_t lane, const std::function<void(Gradients& sum)>& add_groups);
   void add(LaneSums&& following);
 
   const CachedVector<LaneSum>& nodes() const { return nodes_; }

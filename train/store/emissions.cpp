@@ -67,7 +67,7 @@ void put_energy(EmissionsRow& row, const Emissions& e, const energy::Ledger& led
 void put_machine(EmissionsRow& row, const Emissions& e) {
   row["os"] = system_name();
   row["cpu_count"] = std::to_string(e.cpu.threads);
-  row["cpu_model"] = e.cpu.brand;
+  row["cpu_model"] = csv_text(e.cpu.brand);
   row["ram_total_size"] = number(e.memory_gb);
   row["cpu_utilization_percent"] = number(e.use.cpu_percent);
   row["gpu_utilization_percent"] = number(0);
@@ -80,7 +80,7 @@ void put_machine(EmissionsRow& row, const Emissions& e) {
 std::string emissions_csv(const Emissions& e, const energy::Ledger& ledger) {
   EmissionsRow row;
   row["timestamp"] = local_time();
-  row["project_name"] = e.project;
+  row["project_name"] = csv_text(e.project);
   row["run_id"] = e.run_id;
   put_energy(row, e, ledger);
   row["water_consumed"] = number(0);  // follows from wue

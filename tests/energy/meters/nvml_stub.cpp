@@ -6,6 +6,7 @@
 //   still       counters that never move
 //   half-still  the first GPU's counter moves, the second's does not
 //   limited     as still; the first GPU has an enforced limit of 300 W, the second a set one, 200 W
+//   limited-power  as limited, but GPUs that only know their power
 //   hang        initialising it never comes back
 //   hang-later  as counter, but the hundredth read of energy never comes back
 //   none        no GPU
@@ -59,18 +60,19 @@ int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* mj) {
   if (m == "gone" || inits == 0) return kUninitialized;
   static int reads = 0;
   while (m == "hang-later" && ++reads >= 100) ::pause();
-  if (m == "power" || m == "unsupported" || (m == "mixed" && i == 1)) return kNotSupported;
+  if (m == "power" || m == "limited-power" || m == "unsupported" || (m == "mixed" && i == 1))
+    return kNotSupported;
   *mj = energy_mj[i];
   if (m != "still" && m != "limited" && !(m == "half-still" && i == 1)) energy_mj[i] += 50'000;
   return kSuccess;
 }
 int nvmlDeviceGetEnforcedPowerLimit(void* device, unsigned* mw) {
-  if (mode() != "limited" || index_of(device) == 1) return kNotSupported;
+  if (!mode().starts_with("limited") || index_of(device) == 1) return kNotSupported;
   *mw = 300'000;
   return kSuccess;
 }
 int nvmlDeviceGetPowerManagementLimit(void*, unsigned* mw) {
-  if (mode() != "limited") return kNotSupported;
+  if (!mode().starts_with("limited")) return kNotSupported;
   *mw = 200'000;
   return kSuccess;
 }

@@ -114,6 +114,9 @@ TEST_CASE("a GPU draws at most what its own limit allows") {
   const Opened opened = open_nvml(HG_NVML_STUB);
   REQUIRE(opened.meter);
   CHECK(opened.meter->max_power(Domain::gpu).value == doctest::Approx(1.2 * (300 + 200)));
+  mode.set("limited-power");
+  CHECK(open_nvml(HG_NVML_STUB).meter->max_power(Domain::gpu).value ==
+        doctest::Approx(1.2 * (300 + 200)));
 }
 
 TEST_CASE("one of two GPUs whose counter stands still is a fault") {

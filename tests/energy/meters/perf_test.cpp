@@ -4,9 +4,11 @@
 #include <doctest/doctest.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "tests/support/temp_folder.h"
 
@@ -104,6 +106,23 @@ TEST_CASE("perf sums its packages and keeps ram apart") {
     CHECK(joules(*opened.meter->read().domains[0]) == doctest::Approx(4.25));
   }
   CHECK(perf.events.empty());  // all closed
+}
+
+TEST_CASE("a package whose counter stands still is a fault by perf, too") {
+  Sys sys;
+  sys.event("energy-pkg", "event=0x02");
+  FakePerf perf;
+  const Opened opened = open_perf(sys.root(), {}, perf);
+  REQUIRE(opened.meter);
+  opened.meter->read();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1001));
+  perf.joules = {{3, 1.5}};  // that of cpu 18 stays
+  const Reading now = opened.meter->read();
+  CHECK(joules(*now.domains[0]) == doctest::Approx(1.5));
+  CHECK(now.domains[0]->high > now.domains[0]->energy);
+  REQUIRE(opened.meter->faults() == 1);
+  CHECK(opened.meter->fault_list()[0].kind == FaultKind::stall);
+  CHECK(opened.meter->fault_list()[0].zone == "energy-pkg cpu 18");
 }
 
 TEST_CASE("AMD's dies share their package's counter") {

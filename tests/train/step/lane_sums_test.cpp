@@ -32,7 +32,7 @@ class Lanes {
   LaneSums sums_of(std::int64_t first, std::int64_t end) const {
     LaneSums sums(lanes_);
     for (std::int64_t l = first; l < end; ++l)
-      sums.add(l, groups_, [&](Gradients& sum) {
+      sums.add(l, [&](Gradients& sum) {
         for (std::int64_t g = 0; g < groups_; ++g) add_group(l, g, sum);
       });
     return sums;

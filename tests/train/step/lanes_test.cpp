@@ -139,13 +139,17 @@ TEST_CASE("a plan has lanes as asked for, none empty, and groups that fit them")
 }
 
 TEST_CASE("without run.lanes a batch has as many as sizes suggest") {
-  const auto lanes = [](std::int64_t images, std::int64_t tokens) {
-    const nn::VitOptions o = tiny_vit("softmax");
+  const auto lanes = [](std::int64_t images, std::int64_t tokens, std::int64_t width = 16) {
+    nn::VitOptions o = tiny_vit("softmax");
+    o.width = width;
     return plan_groups(nn::Vit(o, 1), random_images(o, images, 0), tokens).lanes;
   };
   CHECK(lanes(1, 197) == 1);
-  CHECK(lanes(8, 197) == 4);
-  CHECK(lanes(64, 65) == 16);
+  CHECK(lanes(8, 197) == 2);
+  CHECK(lanes(64, 65) == 8);
   CHECK(lanes(1000, 197) == 16);
   CHECK(lanes(3, 5000) == 3);
+  // Gradients of a large model take more memory than a lane's images.
+  CHECK(lanes(64, 65, 512) == 2);
+  CHECK(lanes(1, 197, 512) == 1);
 }

@@ -84,6 +84,14 @@ TEST_CASE("emissions are in s and kWh and kg and W and PUE is applied once") {
     CHECK(row.at(unknown) == "");
 }
 
+TEST_CASE("the name of a run is no live formula in emissions.csv") {
+  EmissionsOf e = sample();
+  for (const char* name : {"=1+1", "+x", "-x", "@x"}) {
+    e.project = name;
+    CHECK(row_of(e).at("project_name") == std::string("'") + name);
+  }
+}
+
 TEST_CASE("kWh x intensity gives the kg of ten countries") {
   for (const char* iso3 : {"FRA", "NOR", "SWE", "GBR", "USA", "DEU", "CHN", "POL", "IND", "ITA"})
     for (const double pue : {1.0, 1.3}) {
