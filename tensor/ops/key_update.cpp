@@ -28,7 +28,7 @@ struct Forward {
   void operator()(std::int64_t b, std::int64_t h) const {
     const QuadraticSizes& s = call.s;
     const std::int64_t step = s.block_rows(), head = b * s.heads + h;
-    const cpu::Scratch<T> keys(call.packed_keys()), bias(s.m), scores(step * s.m),
+    const cpu::Scratch<T> keys(call.packed_keys()), bias(call.row()), scores(step * call.row()),
         packed(cpu::gemm_scratch<T>(s.d, step));
     T* const sums = mass + head * s.m;
     call.pack_keys(b, h, keys);
@@ -38,15 +38,15 @@ struct Forward {
       const std::int64_t rows = std::min(step, s.n - i);
       call.score_block(b, h, i, rows, keys, bias, scores);
       for (std::int64_t r = 0; r < rows; ++r) {
-        T* const row = scores + r * s.m;
+        T* const row = scores + r * call.row();
         const T shift = call.scale[0] * cpu::row_max_of_numbers(s.m, row);
         const T sum = cpu::exp_sum(s.m, row, call.scale[0], shift, row);
         lse[head * s.n + i + r] = shift + std::log(sum);
         cpu::scale_row<T>(s.m, T{1} / sum, row, row);
         cpu::add_row<T>(s.m, row, sums);
       }
-      cpu::gemm_serial<T>(s.m, s.d, rows, {scores, 1, s.m}, summed.matrix(b, h, i), out.at(b, h),
-                          out.row, packed, {.accumulate = i > 0});
+      cpu::gemm_serial<T>(s.m, s.d, rows, {scores, 1, call.row()}, summed.matrix(b, h, i),
+                          out.at(b, h), out.row, packed, {.accumulate = i > 0});
     }
     for (std::int64_t j = 0; j < s.m; ++j) combine(b, h, j, sums[j]);
   }
@@ -79,13 +79,14 @@ struct Backward {
   // dsummed_i = sum_j w_ij dn_j, dw_ij = dn_j.summed_i + dc_j, and so on as in attention
   void operator()(std::int64_t b, std::int64_t h) const {
     const QuadraticSizes& s = call.s;
-    const std::int64_t step = s.block_rows();
+    const std::int64_t step = s.block_rows(), ld = call.row();
     const cpu::Scratch<T> keys_t(call.packed_keys()), keys(cpu::packed_size<T>(s.d, s.m)),
-        dn(s.m * s.d), dn_t(call.packed_keys()), dn_packed(cpu::packed_size<T>(s.d, s.m)), dc(s.m),
-        bias(s.m), w(step * s.m), ds(step * s.m), sums(s.m), grad(s.m * s.d),
-        packed(cpu::gemm_scratch<T>(s.d, step));
+        dn(s.m * s.d), dn_t(call.packed_keys()), dn_packed(cpu::packed_size<T>(s.d, s.m)),
+        dc(call.row()), bias(call.row()), w(step * call.row()), ds(step * call.row()), sums(s.m),
+        grad(s.m * s.d), packed(cpu::gemm_scratch<T>(s.d, step));
     call.pack_keys(b, h, keys_t);
     if (call.has_bias()) call.key_bias(b, h, bias);
+    std::fill_n(static_cast<T*>(dc), ld, T{0});
     quotient(b, h, dn, dc);
     cpu::pack_b<T>(s.d, s.m, {dn, s.d, 1}, dn_packed);
     if (!stop) {
@@ -99,15 +100,15 @@ struct Backward {
       const auto q = call.q.matrix(b, h, i);
       call.score_block(b, h, i, rows, keys_t, bias, w);
       if (!stop)
-        cpu::gemm_packed<T>(rows, s.m, s.d, summed.matrix(b, h, i), dn_t, ds, s.m, {.bias = dc});
+        cpu::gemm_packed<T>(rows, ld, s.d, summed.matrix(b, h, i), dn_t, ds, ld, {.bias = dc});
       for (std::int64_t r = 0; r < rows; ++r)
-        weights_row(b, h, i + r, w + r * s.m, stop ? nullptr : ds + r * s.m, sums);
-      cpu::gemm_packed<T>(rows, s.d, s.m, {w, s.m, 1}, dn_packed,
-                          dsummed.at(b, h) + i * dsummed.row, dsummed.row);
+        weights_row(b, h, i + r, w + r * ld, stop ? nullptr : ds + r * ld, sums);
+      cpu::gemm_packed<T>(rows, s.d, s.m, {w, ld, 1}, dn_packed, dsummed.at(b, h) + i * dsummed.row,
+                          dsummed.row);
       if (stop) continue;
-      cpu::gemm_packed<T>(rows, s.d, s.m, {ds, s.m, 1}, keys, dq.at(b, h) + i * dq.row, dq.row,
+      cpu::gemm_packed<T>(rows, s.d, s.m, {ds, ld, 1}, keys, dq.at(b, h) + i * dq.row, dq.row,
                           {.accumulate = true});  // on what it has of the sums, or 0
-      cpu::gemm_serial<T>(s.m, s.d, rows, {ds, 1, s.m}, q, grad, s.d, packed, {.accumulate = true});
+      cpu::gemm_serial<T>(s.m, s.d, rows, {ds, 1, ld}, q, grad, s.d, packed, {.accumulate = true});
     }
     for (std::int64_t j = 0; j < s.m; ++j) store(b, h, j, grad + j * s.d, sums[j]);
   }

@@ -196,10 +196,15 @@ std::uint64_t backward_weight_flops(const QuadraticOptions& o, const Counts& c, 
 
 template <class T>
 void clip_gradient(const Tensor& prior, const Tensor& grad) {
-  const T* const p = prior.data<T>();
-  T* const g = grad.data<T>();
-  for (std::int64_t i = 0; i < prior.numel(); ++i)
-    g[i] *= std::abs(p[i]) < 1 ? static_cast<T>((p[i] > 0) - (p[i] < 0)) : T{0};
+  using P = cpu::Packet<T>;
+  const P zero = cpu::splat<P>(0.0), one = cpu::splat<P>(1.0);
+  cpu::map(
+      [&](P g, P p) {
+        const P sign = ei::pselect(ei::pcmp_lt(p, zero), ei::pnegate(g), g);
+        const P moves = ei::pand(ei::pcmp_lt(ei::pabs(p), one), ei::pcmp_lt(zero, ei::pabs(p)));
+        return ei::pselect(moves, sign, zero);
+      },
+      prior.numel(), grad.data<T>(), grad.data<T>(), prior.data<T>());
 }
 
 // Adds what the heads of all images left, [B H, R m], up in the table, image by image.

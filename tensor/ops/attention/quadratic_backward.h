@@ -27,14 +27,14 @@ struct QuadraticBackward {
         : keys_t(s.components * call.packed_keys()),
           keys(s.components * packed_size<T>(s.d, s.m)),
           values_t(call.packed_keys()),
-          bias(s.row()),
-          prior(s.row()),
-          scores(s.block_rows() * s.row()),
-          weights(s.block_rows() * s.m),
-          grads(s.block_rows() * s.m),
-          key_sums(s.row()),
+          bias(call.row()),
+          prior(call.row()),
+          scores(s.block_rows() * call.row()),
+          weights(s.block_rows() * call.stride),
+          grads(s.block_rows() * call.stride),
+          key_sums(call.row()),
           mask(s.m),
-          line(s.m),
+          line(call.stride),
           packed(gemm_scratch<T>(s.d, s.block_rows())),
           prior_sums(prior_sums) {}
   };
@@ -49,7 +49,8 @@ struct QuadraticBackward {
     for (std::int64_t i = 0; i < s.n; i += step) {
       const std::int64_t rows = std::min(step, s.n - i);
       call.score_block(b, h, i, rows, work.keys_t, work.bias, work.scores);
-      gemm_packed<T>(rows, s.m, s.d, grad_o.matrix(b, h, i), work.values_t, work.grads, s.m);
+      gemm_packed<T>(rows, call.stride, s.d, grad_o.matrix(b, h, i), work.values_t, work.grads,
+                     call.stride);
       for (std::int64_t r = 0; r < rows; ++r) {
         const PriorRow<T> prior =
             call.prior_per_query() ? call.prior_row(b, h, i + r, work.prior) : common;
@@ -69,7 +70,7 @@ struct QuadraticBackward {
       pack_b<T>(s.d, s.m, call.k[r].matrix(b, h), work.keys + r * packed_size<T>(s.d, s.m));
     pack_b<T>(s.m, s.d, call.v.matrix(b, h).transposed(), work.values_t);
     if (call.has_bias()) call.key_bias(b, h, work.bias);
-    std::fill_n(static_cast<T*>(work.key_sums), s.row(), T{0});
+    std::fill_n(static_cast<T*>(work.key_sums), call.row(), T{0});
     if (work.prior_sums) std::fill_n(work.prior_sums, s.row(), T{0});
   }
 
@@ -77,10 +78,11 @@ struct QuadraticBackward {
   void row(std::int64_t b, std::int64_t h, std::int64_t i, const PriorRow<T>& prior,
            const Work& work, std::int64_t r) const {
     const QuadraticSizes& s = call.s;
-    T *scores = work.scores + r * s.row(), *g = work.grads + r * s.m, *a = work.weights + r * s.m;
+    T *scores = work.scores + r * call.row(), *g = work.grads + r * call.stride,
+      *a = work.weights + r * call.stride;
     const std::int64_t at = (b * s.heads + h) * s.n + i;
     if (prior.largest == 0) {
-      std::fill_n(scores, s.row(), T{0});
+      std::fill_n(scores, call.row(), T{0});
       std::fill_n(a, s.m, T{0});
       return;
     }
@@ -105,7 +107,7 @@ struct QuadraticBackward {
     else
       sparse_row(lse[at], scores, g, a);
     if (dropping) multiply_row<T>(s.m, work.mask, a);
-    if (call.o.score == QuadraticOptions::Score::rbf) add_row<T>(s.row(), scores, work.key_sums);
+    if (call.o.score == QuadraticOptions::Score::rbf) add_row<T>(call.row(), scores, work.key_sums);
   }
 
   T delta(std::int64_t b, std::int64_t h, std::int64_t i) const {
@@ -113,15 +115,18 @@ struct QuadraticBackward {
     return grad_lse ? sum - grad_lse[(b * call.s.heads + h) * call.s.n + i] : sum;
   }
 
-  // exp(logit - lse) of component r, without the prior.
-  void exponentiate(std::int64_t at, std::int64_t visible, const PriorRow<T>& prior, T query,
-                    std::int64_t r, const T* scores, T* part) const {
+  // exp(logit - lse) of component r, without the prior, of q.k
+  ScaledExp<T> weight_of(std::int64_t at, const PriorRow<T>& prior, T query, std::int64_t r) const {
     T statistic = lse[at];
     if (call.o.likelihood) statistic -= std::log(prior.largest);
-    const ScaledExp<T> weight(call.scale[r], statistic + call.scale[r] * query);
+    return {call.scale[r], statistic + call.scale[r] * query};
+  }
+  void exponentiate(std::int64_t at, std::int64_t visible, const PriorRow<T>& prior, T query,
+                    std::int64_t r, const T* scores, T* part) const {
+    const ScaledExp<T> weight = weight_of(at, prior, query, r);
     map([&](auto x) { return weight(x); }, visible, part, scores);
     std::fill(part + visible, part + call.s.m, T{0});
-    if (prior.weights && prior.has_zeros) clear_hidden(prior.weights + r * call.s.m, part);
+    if (prior.weights && prior.has_zeros) clear_hidden(prior.weights + r * call.stride, part);
   }
 
   // The weights of a query, its scores left as they are.
@@ -141,8 +146,8 @@ struct QuadraticBackward {
     }
     for (std::int64_t r = 0; r < call.s.components; ++r) {
       T* const part = r == 0 ? a : line;
-      exponentiate(at, visible, prior, query, r, scores + r * m, part);
-      if (prior.weights) multiply_row<T>(m, prior.weights + r * m, part);
+      exponentiate(at, visible, prior, query, r, scores + r * call.stride, part);
+      if (prior.weights) multiply_row<T>(m, prior.weights + r * call.stride, part);
       if (r > 0) add_row<T>(m, part, a);
     }
   }
@@ -159,51 +164,46 @@ struct QuadraticBackward {
     return 2 * e * value;
   }
 
+  // For each component e = exp(logit - lse) and w = e prior: a += w; scores -> w (g - d) scale; and
+  // for its prior p in line e (g - d) / largest, the division of priors undone. What comes of the
+  // padding is 0.
   void softmax_row(std::int64_t b, std::int64_t h, std::int64_t i, const PriorRow<T>& prior,
                    T query, T delta, T* scores, const T* g, T* a, const Work& work) const {
-    const QuadraticSizes& s = call.s;
-    const std::int64_t at = (b * s.heads + h) * s.n + i;
-    const P shared = ei::pset1<P>(delta);
-    for (std::int64_t r = 0; r < s.components; ++r) {
-      T* const part = scores + r * s.m;
+    const std::int64_t at = (b * call.s.heads + h) * call.s.n + i, visible = call.visible(i);
+    const P shared = ei::pset1<P>(delta), inverse = ei::pset1<P>(1 / prior.largest);
+    for (std::int64_t r = 0; r < call.s.components; ++r) {
+      T* const part = scores + r * call.stride;
+      const T* const priors = prior.weights ? prior.weights + r * call.stride : nullptr;
+      const ScaledExp<T> weight = weight_of(at, prior, query, r);
       const P scale = ei::pset1<P>(call.scale[r]);
-      exponentiate(at, call.visible(i), prior, query, r, part, part);
-      if (prior.weights) {
-        const T* const w = prior.weights + r * s.m;
-        if (work.prior_sums)
-          add_prior_sums(prior.largest, shared, part, g, work.prior_sums + r * s.m);
-        if (grad_prior) add_prior_row(b, h, i, r, prior.largest, shared, part, g, work.line);
-        multiply_row<T>(s.m, w, part);
+      for (std::int64_t j = 0; j < call.stride; j += kLanes<T>) {
+        P w = padded<T>(weight(ei::ploadu<P>(part + j)), visible - j);
+        const P y = ei::psub(ei::ploadu<P>(g + j), shared);
+        if (priors) {
+          const P p = ei::ploadu<P>(priors + j);
+          w = ei::pselect(ei::pcmp_lt(splat<P>(0.0), p), w, splat<P>(0.0));
+          ei::pstoreu(work.line + j, ei::pmul(ei::pmul(w, inverse), y));
+          w = ei::pmul(w, p);
+        }
+        ei::pstoreu(a + j, r == 0 ? w : ei::padd(w, ei::ploadu<P>(a + j)));
+        ei::pstoreu(part + j, ei::pmul(ei::pmul(y, w), scale));
       }
-      if (r == 0)
-        std::copy_n(part, s.m, a);
-      else
-        add_row<T>(s.m, part, a);
-      map([&](auto y, auto w) { return ei::pmul(ei::pmul(ei::psub(y, shared), w), scale); }, s.m,
-          part, g, part);
+      if (priors && (work.prior_sums || grad_prior)) add_to_prior(b, h, i, r, work);
     }
+  }
+  void add_to_prior(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t r,
+                    const Work& work) const {
+    const std::int64_t m = call.s.m;
+    if (work.prior_sums) return add_row<T>(m, work.line, work.prior_sums + r * m);
+    if (call.prior.in_order())
+      return add_row<T>(m, work.line, grad_prior + call.prior.index(b, h, i, 0, r));
+    for (std::int64_t j = 0; j < m; ++j)
+      grad_prior[call.prior.index(b, h, i, j, r)] += work.line[j];
   }
   void clear_hidden(const T* weights, T* part) const {
     map([](auto x, auto w) { return ei::pselect(ei::pcmp_lt(splat<P>(0.0), w), x, splat<P>(0.0)); },
         call.s.m, part, part, weights);
   }
-  // A prior's gradient: e_ij / (Z_i) (g_ij - d_i), the division by the largest prior undone.
-  void add_prior_sums(T largest, P shared, const T* e, const T* g, T* sums) const {
-    const P inverse = ei::pset1<P>(1 / largest);
-    map([&](auto sum, auto x,
-            auto y) { return ei::pmadd(ei::pmul(x, inverse), ei::psub(y, shared), sum); },
-        call.s.m, sums, sums, e, g);
-  }
-  void add_prior_row(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t r, T largest,
-                     P shared, const T* e, const T* g, T* line) const {
-    if (call.prior.in_order())
-      return add_prior_sums(largest, shared, e, g, grad_prior + call.prior.index(b, h, i, 0, r));
-    std::fill_n(line, call.s.m, T{0});
-    add_prior_sums(largest, shared, e, g, line);
-    for (std::int64_t j = 0; j < call.s.m; ++j)
-      grad_prior[call.prior.index(b, h, i, j, r)] += line[j];
-  }
-
   // The winning component has the whole gradient; of equals the first one.
   void best_row(T statistic, T shared, T query, T* scores, const T* g, T* a) const {
     const std::int64_t m = call.s.m;
@@ -212,7 +212,7 @@ struct QuadraticBackward {
       bool found = false;
       const T weight = std::exp(a[j] - statistic);
       for (std::int64_t r = 0; r < call.s.components; ++r) {
-        T& score = scores[r * m + j];
+        T& score = scores[r * call.stride + j];
         const bool wins = !found && call.scale[r] * (score - query) == a[j];
         found |= wins;
         score = wins ? weight * (g[j] - shared) * call.scale[r] : T{0};
@@ -248,11 +248,11 @@ struct QuadraticBackward {
                 const Work& work) const {
     const QuadraticSizes& s = call.s;
     const Epilogue<T> add{.accumulate = i > 0};
-    const Matrix<T> weights_t{work.weights, 1, s.m};
+    const Matrix<T> weights_t{work.weights, 1, call.stride};
     gemm_serial<T>(s.m, s.d, rows, weights_t, grad_o.matrix(b, h, i), dv.at(b, h), dv.row,
                    work.packed, add);
     for (std::int64_t r = 0; r < s.components; ++r) {
-      const Matrix<T> ds{work.scores + r * s.m, s.row(), 1};
+      const Matrix<T> ds{work.scores + r * call.stride, call.row(), 1};
       gemm_serial<T>(s.m, s.d, rows, ds.transposed(), call.q.matrix(b, h, i), dk[r].at(b, h),
                      dk[r].row, work.packed, add);
       gemm_packed<T>(rows, s.d, s.m, ds, work.keys + r * packed_size<T>(s.d, s.m),
@@ -264,13 +264,13 @@ struct QuadraticBackward {
   void pull_queries(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t rows,
                     const T* scores) const {
     for (std::int64_t r = 0; r < rows; ++r)
-      add_scaled<T>(call.s.d, -row_sum(call.s.row(), scores + r * call.s.row()),
+      add_scaled<T>(call.s.d, -row_sum(call.row(), scores + r * call.row()),
                     call.q.at(b, h) + (i + r) * call.q.row, dq.at(b, h) + (i + r) * dq.row);
   }
   void pull_keys(std::int64_t b, std::int64_t h, const T* sums) const {
     for (std::int64_t r = 0; r < call.s.components; ++r)
       for (std::int64_t j = 0; j < call.s.m; ++j)
-        add_scaled<T>(call.s.d, -sums[r * call.s.m + j], call.k[r].at(b, h) + j * call.k[r].row,
+        add_scaled<T>(call.s.d, -sums[r * call.stride + j], call.k[r].at(b, h) + j * call.k[r].row,
                       dk[r].at(b, h) + j * dk[r].row);
   }
 };

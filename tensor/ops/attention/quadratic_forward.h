@@ -23,9 +23,9 @@ struct QuadraticForward {
     explicit Work(const QuadraticCall<T>& call, const QuadraticSizes& s, bool with_shares)
         : keys(s.components * call.packed_keys()),
           values(packed_size<T>(s.d, s.m)),
-          bias(s.row()),
-          prior(s.row()),
-          scores(s.block_rows() * s.row()),
+          bias(call.row()),
+          prior(call.row()),
+          scores(s.block_rows() * call.row()),
           shares(with_shares ? s.row() : 0),
           parts(with_shares ? s.row() + 2 * s.m : 0),
           ones(with_shares ? s.m : 0) {
@@ -52,10 +52,11 @@ struct QuadraticForward {
       for (std::int64_t r = 0; r < rows; ++r) {
         const PriorRow<T> prior =
             call.prior_per_query() ? call.prior_row(b, h, i + r, work.prior) : common;
-        sums[r] = weigh(b, h, i + r, prior, work.scores + r * s.row(), work);
+        sums[r] = weigh(b, h, i + r, prior, work.scores + r * call.row(), work);
       }
       T* const o = out.at(b, h) + i * out.row;
-      gemm_packed<T>(rows, s.d, s.m, Matrix<T>{work.scores, s.row(), 1}, work.values, o, out.row);
+      gemm_packed<T>(rows, s.d, s.m, Matrix<T>{work.scores, call.row(), 1}, work.values, o,
+                     out.row);
       for (std::int64_t r = 0; r < rows; ++r)
         scale_row<T>(s.d, T{1} / sums[r], o + r * out.row, o + r * out.row);
     }
@@ -107,15 +108,16 @@ struct QuadraticForward {
     const std::int64_t m = call.s.m, components = call.s.components;
     T shift = -std::numeric_limits<T>::infinity(), sum = 0;
     for (std::int64_t r = 0; r < components; ++r) {
-      T* const part = row + r * m;
-      if (prior.has_zeros) hide(prior.weights + r * m, part);
+      T* const part = row + r * call.stride;
+      if (prior.has_zeros) hide(prior.weights + r * call.stride, part);
       shift = std::max(shift, call.scale[r] * (row_max_of_numbers(visible, part) - query));
     }
     for (std::int64_t r = 0; r < components; ++r) {
-      T* const part = row + r * m;
+      T* const part = row + r * call.stride;
       const T scale = call.scale[r], offset = shift + scale * query;
-      sum += prior.weights ? weighted_exp_sum(visible, scale, offset, prior.weights + r * m, part)
-                           : exp_sum(visible, part, scale, offset, part);
+      sum += prior.weights
+                 ? weighted_exp_sum(visible, scale, offset, prior.weights + r * call.stride, part)
+                 : exp_sum(visible, part, scale, offset, part);
       std::fill(part + visible, part + m, T{0});
       if (r > 0) add_row<T>(m, part, row);
     }
@@ -164,11 +166,12 @@ struct QuadraticForward {
     std::fill_n(top, m, -std::numeric_limits<T>::infinity());
     std::fill_n(sum, m, T{0});
     const auto weight = [&](std::int64_t r) {
-      return prior.weights ? prior.weights + r * m : work.ones;
+      return prior.weights ? prior.weights + r * call.stride : work.ones;
     };
     for (std::int64_t r = 0; r < components; ++r) {
       const P factor = ei::pset1<P>(call.scale[r]);
-      map([&](auto x) { return ei::pmul(ei::psub(x, offset), factor); }, m, e + r * m, row + r * m);
+      map([&](auto x) { return ei::pmul(ei::psub(x, offset), factor); }, m, e + r * m,
+          row + r * call.stride);
       map([&](auto t, auto x,
               auto w) { return ei::pselect(ei::pcmp_lt(zero, w), P(ei::pmax(t, x)), t); },
           m, top, top, e + r * m, weight(r));
@@ -208,7 +211,7 @@ struct QuadraticForward {
         map(logit, call.s.m, to, row);
       else
         map([&](auto a, auto x) { return ei::pmax(a, logit(x)); }, call.s.m, to, to,
-            row + r * call.s.m);
+            row + r * call.stride);
     }
   }
 };
