@@ -213,9 +213,8 @@ void add_up(const cpu::QuadraticCall<T>& call, const T* sums, T* table) {
   const QuadraticSizes& s = call.s;
   for (std::int64_t head = 0; head < s.batch * s.heads; ++head)
     for (std::int64_t r = 0; r < s.components; ++r)
-      for (std::int64_t j = 0; j < s.m; ++j)
-        table[call.prior.index(head / s.heads, head % s.heads, 0, j, r)] +=
-            sums[(head * s.components + r) * s.m + j];
+      call.add_to_prior(head / s.heads, head % s.heads, 0, r,
+                        sums + (head * s.components + r) * s.m, table);
 }
 
 // The forward's inputs of a sample: `options` on B images of N tokens (M keys), heads of width D.

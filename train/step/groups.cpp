@@ -33,7 +33,7 @@ std::int64_t kept_of_token(const nn::VitOptions& o) {
 // How many groups of up to `wanted` images a lane has: groups of one size use the allocator's
 // blocks again, so a somewhat smaller size that divides the lane is preferred.
 std::int64_t groups_of_lane(std::int64_t images, std::int64_t wanted) {
-  for (std::int64_t size = wanted; size > wanted / 2; --size)
+  for (std::int64_t size = wanted + wanted / 4; size > wanted / 2; --size)
     if (images % size == 0) return images / size;
   return ceil_div(images, wanted);
 }

@@ -195,10 +195,7 @@ struct QuadraticBackward {
                     const Work& work) const {
     const std::int64_t m = call.s.m;
     if (work.prior_sums) return add_row<T>(m, work.line, work.prior_sums + r * m);
-    if (call.prior.in_order())
-      return add_row<T>(m, work.line, grad_prior + call.prior.index(b, h, i, 0, r));
-    for (std::int64_t j = 0; j < m; ++j)
-      grad_prior[call.prior.index(b, h, i, j, r)] += work.line[j];
+    call.add_to_prior(b, h, i, r, work.line, grad_prior);
   }
   void clear_hidden(const T* weights, T* part) const {
     map([](auto x, auto w) { return ei::pselect(ei::pcmp_lt(splat<P>(0.0), w), x, splat<P>(0.0)); },

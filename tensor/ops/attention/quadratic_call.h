@@ -94,6 +94,13 @@ struct QuadraticCall {
   }
   std::int64_t visible(std::int64_t i) const { return o.causal ? std::min(s.m, i + 1) : s.m; }
 
+  // table += the gradients [m] of the priors of query i and component r
+  void add_to_prior(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t r, const T* grads,
+                    T* table) const {
+    if (prior.in_order()) return add_row<T>(s.m, grads, table + prior.index(b, h, i, 0, r));
+    for (std::int64_t j = 0; j < s.m; ++j) table[prior.index(b, h, i, j, r)] += grads[j];
+  }
+
   bool prior_per_query() const { return prior.query != 0; }
   // Query i's priors, into buffer[row()] unless images share them.
   PriorRow<T> prior_row(std::int64_t b, std::int64_t h, std::int64_t i, T* buffer) const {

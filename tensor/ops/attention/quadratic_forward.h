@@ -54,7 +54,9 @@ struct QuadraticForward {
             call.prior_per_query() ? call.prior_row(b, h, i + r, work.prior) : common;
         sums[r] = weigh(b, h, i + r, prior, work.scores + r * call.row(), work);
       }
-      T* const o = out.at(b, h) + i * out.row;
+      T *const o = out.at(b, h) + i * out.row, *const statistics = statistic_of(b, h, i);
+      map([](auto shift, auto sum) { return ei::padd(shift, vlog(sum)); }, rows, statistics,
+          statistics, sums);
       gemm_packed<T>(rows, s.d, s.m, Matrix<T>{work.scores, call.row(), 1}, work.values, o,
                      out.row);
       for (std::int64_t r = 0; r < rows; ++r)
@@ -64,11 +66,16 @@ struct QuadraticForward {
   }
 
  private:
-  // Scores of query i -> weights times their sum, which is returned, in the first m places.
+  T* statistic_of(std::int64_t b, std::int64_t h, std::int64_t i) const {
+    return lse + (b * call.s.heads + h) * call.s.n + i;
+  }
+
+  // Scores of query i -> weights times their sum, which is returned, in the first m places. The
+  // statistic lacks the sum's logarithm.
   T weigh(std::int64_t b, std::int64_t h, std::int64_t i, const PriorRow<T>& prior, T* row,
           const Work& work) const {
     const QuadraticSizes& s = call.s;
-    T& statistic = lse[(b * s.heads + h) * s.n + i];
+    T& statistic = *statistic_of(b, h, i);
     const T query = call.half_query_norm(b, h, i);
     if (responsibilities) add_shares(prior, query, row, work);
     T sum = 1;
@@ -121,7 +128,7 @@ struct QuadraticForward {
       std::fill(part + visible, part + m, T{0});
       if (r > 0) add_row<T>(m, part, row);
     }
-    statistic = shift + std::log(sum);
+    statistic = shift;
     if (call.o.likelihood) statistic += std::log(prior.largest);
     return sum;
   }
@@ -140,7 +147,7 @@ struct QuadraticForward {
     const std::int64_t m = call.s.m;
     best_logits(call, query, row, row);
     const T shift = row_max_of_numbers(m, row), sum = exp_sum(m, row, T{1}, shift, row);
-    statistic = shift + std::log(sum);
+    statistic = shift;
     return sum;
   }
 
