@@ -76,7 +76,7 @@ std::int64_t token_width(const Vit& model, const MaskedPatchOptions& o) {
 MaskedPatches::Decoder::Decoder(const Builder& root, const Vit& model, const MaskedPatchOptions& o)
     : embed(root.child("decoder"), "embed", model.options().width, o.width),
       pos_embed(root.child("decoder").make("pos_embed", {1, model.options().patches() + 1, o.width},
-                                           Init::normal(0.02), false)),
+                                           position_init(model.options()), false)),
       blocks(make_blocks(root.child("decoder"), decoder_options(model.options(), o))),
       norm(root.child("decoder"), "norm", o.width) {}
 
@@ -87,7 +87,8 @@ MaskedPatches::MaskedPatches(Vit& model, const MaskedPatchOptions& o)
       decoder_(o.mode == MaskedPatchOptions::Mode::drop
                    ? std::make_unique<const Decoder>(model.heads(), model, o)
                    : nullptr),
-      head_(model.heads(), "decoder", token_width(model, o), pixels_of_patch(model.options())) {}
+      head_(Linear::head(model.heads(), "decoder", token_width(model, o),
+                         pixels_of_patch(model.options()))) {}
 
 Tensor MaskedPatches::encode(const Tensor& images, const Tensor& keep, const PatchMask& mask,
                              const Context& context) const {

@@ -22,6 +22,10 @@ const VitOptions& checked(const VitOptions& o) {
 
 }  // namespace
 
+Init position_init(const VitOptions& o) {
+  return o.positions == VitOptions::Positions::sincos ? Init::positions(0.5) : Init::normal(0.02);
+}
+
 std::vector<Block> make_blocks(const Builder& root, const VitOptions& o) {
   AttentionOptions attention = o.attention;
   attention.width = o.width;
@@ -47,15 +51,15 @@ std::vector<Block> make_blocks(const Builder& root, const VitOptions& o) {
 
 Vit::Vit(const VitOptions& o, std::uint64_t seed, bool hollow, DType dtype)
     : options_(checked(o)),
-      parameters_(seed, hollow, dtype, o.device),
+      parameters_(seed, hollow, dtype, o.device, o.init),
       cls_token_(parameters_.make("cls_token", {1, 1, o.width}, Init::normal(0.02), false)),
       pos_embed_(
-          parameters_.make("pos_embed", {1, o.patches() + 1, o.width}, Init::normal(0.02), false)),
+          parameters_.make("pos_embed", {1, o.patches() + 1, o.width}, position_init(o), false)),
       patch_embed_(Builder(parameters_), o.channels, o.patch_size, o.width),
       blocks_(make_blocks(Builder(parameters_), o)),
       norm_(Builder(parameters_), "norm", o.width),
-      head_(Builder(parameters_), "head", o.width, o.classes) {
-  if (o.box_head) box_head_.emplace(Builder(parameters_), "box_head", o.width, 4);
+      head_(Linear::head(Builder(parameters_), "head", o.width, o.classes)) {
+  if (o.box_head) box_head_ = Linear::head(Builder(parameters_), "box_head", o.width, 4);
 }
 
 void Vit::check_input(const Tensor& images, const Tensor& keep) const {

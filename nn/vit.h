@@ -12,6 +12,7 @@ namespace hg::nn {
 
 struct VitOptions {
   enum class Pool { cls, mean };
+  enum class Positions { sincos, normal };
   std::int64_t channels = 3, img_size = 224, patch_size = 16;
   std::int64_t width = 192, depth = 12, heads = 3, dim_head = 64;
   double mlp_ratio = 4;
@@ -19,6 +20,8 @@ struct VitOptions {
   Pool pool = Pool::cls;
   double dropout = 0;
   bool qkv_bias = true;
+  WeightStart init = WeightStart::width;
+  Positions positions = Positions::sincos;
   Device device = Device::cpu;   // where it lives and runs
   bool box_head = false;         // the model also predicts a box
   AttentionOptions attention{};  // the variant and its options; sizes follow from the above
@@ -29,6 +32,7 @@ struct VitOptions {
   std::int64_t patches() const { return (img_size / patch_size) * (img_size / patch_size); }
 };
 
+Init position_init(const VitOptions& options);
 std::vector<Block> make_blocks(const Builder& parent, const VitOptions& options);
 
 class Vit {

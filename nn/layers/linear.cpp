@@ -13,10 +13,14 @@ Tensor affine(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 
 Linear::Linear(const Builder& parent, std::string_view name, std::int64_t in, std::int64_t out,
                bool bias)
+    : Linear(parent, name, {out, in}, weight_init(parent.parameters().weights(), in), bias) {}
+
+Linear::Linear(const Builder& parent, std::string_view name, const Shape& shape,
+               const Init& weights, bool bias)
     : name_(name) {
   const Builder self = parent.child(name);
-  weight_ = self.make("weight", {out, in}, Init::normal(0.02));
-  if (bias) bias_ = self.make("bias", {out}, Init::constant(0));
+  weight_ = self.make("weight", shape, weights);
+  if (bias) bias_ = self.make("bias", {shape[0]}, Init::constant(0));
 }
 
 Tensor Linear::operator()(const Tensor& x) const {

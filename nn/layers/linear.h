@@ -12,6 +12,11 @@ class Linear {
  public:
   Linear(const Builder& parent, std::string_view name, std::int64_t in, std::int64_t out,
          bool bias = true);
+  // The last layer of a model: small weights, so that it begins undecided.
+  static Linear head(const Builder& parent, std::string_view name, std::int64_t in,
+                     std::int64_t out) {
+    return {parent, name, {out, in}, Init::normal(0.02), true};
+  }
   Tensor operator()(const Tensor& x) const;
   Tensor part(const Tensor& x, std::int64_t begin, std::int64_t end) const;  // outputs [begin, end)
   Tensor with_gelu(const Tensor& x) const;
@@ -21,6 +26,9 @@ class Linear {
   const Tensor& bias() const { return bias_; }
 
  private:
+  Linear(const Builder& parent, std::string_view name, const Shape& shape, const Init& weights,
+         bool bias);
+
   std::string name_;
   Tensor weight_, bias_;  // the bias may be undefined
 };

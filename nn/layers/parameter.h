@@ -10,14 +10,20 @@
 namespace hg::nn {
 
 struct Init {
-  enum class Kind { constant, normal, uniform };
+  enum class Kind { constant, normal, uniform, positions };
   Kind kind = Kind::constant;
-  double value = 0;  // the constant, the standard deviation, or the bound
+  double value = 0;  // the constant, the standard deviation, the bound, or the root mean square
 
   static Init constant(double value) { return {Kind::constant, value}; }
   static Init normal(double stddev) { return {Kind::normal, stddev}; }
   static Init uniform(double bound) { return {Kind::uniform, bound}; }
+  // Of [1, n + 1, E]: sines and cosines of a patch's row and column on a square grid of n.
+  static Init positions(double rms) { return {Kind::positions, rms}; }
 };
+
+// How linear layers inside blocks start: by the number of their inputs, or as timm's.
+enum class WeightStart { width, timm };
+Init weight_init(WeightStart start, std::int64_t inputs);
 
 struct Parameter {
   std::string name;  // "blocks.3.attn.qkv.weight"
@@ -36,8 +42,8 @@ class Parameters {
  public:
   // Hollow parameters have shapes but no values: for counting costs. f64 is for gradient checks.
   explicit Parameters(std::uint64_t seed, bool hollow = false, DType dtype = DType::f32,
-                      Device device = Device::cpu)
-      : seed_(seed), hollow_(hollow), dtype_(dtype), device_(device) {}
+                      Device device = Device::cpu, WeightStart weights = WeightStart::width)
+      : seed_(seed), hollow_(hollow), dtype_(dtype), device_(device), weights_(weights) {}
 
   // Initial values depend on seed and name alone. 1-D tensors never decay.
   Tensor make(const std::string& name, const Shape& shape, const Init& init, bool decay = true);
@@ -52,6 +58,7 @@ class Parameters {
   const Parameter* find(std::string_view name) const;
   std::int64_t count() const;  // elements of all parameters
   std::uint64_t seed() const { return seed_; }
+  WeightStart weights() const { return weights_; }
   Device device() const { return device_; }
   bool hollow() const { return hollow_; }
 
@@ -62,6 +69,7 @@ class Parameters {
   bool hollow_;
   DType dtype_;
   Device device_;
+  WeightStart weights_;
   std::vector<Parameter> all_;
   std::vector<Buffer> buffers_;
 };

@@ -53,6 +53,8 @@ nn::VitOptions vit_options(const Config& config) {
           .pool = m.pool,
           .dropout = m.dropout,
           .qkv_bias = m.qkv_bias,
+          .init = m.init,
+          .positions = m.positions,
           .device = device_of(config.run),
           .box_head = any_phase(config, &PhaseKind::finds_boxes),
           .attention = attention_options(config),

@@ -236,7 +236,9 @@ GroupPlan plan_groups(const nn::Vit& model, const Batch& batch, std::int64_t tok
   plan.lanes = std::clamp<std::int64_t>(plan.batch, 1, lanes);
   const nn::VitOptions& o = model.options();
   const std::int64_t most = std::min(kTokensInCache, kKept / kept_of_token(o));
-  const std::int64_t wanted = std::max<std::int64_t>({1, most / tokens, kFewestTokens / tokens});
+  // All threads work on the groups of a single lane.
+  const std::int64_t fewest = (plan.lanes == 1 ? 2 : 1) * kFewestTokens;
+  const std::int64_t wanted = std::max<std::int64_t>({1, most / tokens, fewest / tokens});
   const std::int64_t longest = std::max<std::int64_t>(1, ceil_div(plan.batch, plan.lanes));
   plan.groups = std::min(plan.batch, plan.lanes * groups_of_lane(longest, wanted));
   return plan;
