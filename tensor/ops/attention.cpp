@@ -285,6 +285,7 @@ Samples Attention::samples() {
           sample(Attention(1), {S::uniform({1, 197, 9})}),
           sample(Attention(0), apart({1, 2, 3, 4}, {1, 2, 5, 4})),
           sample(Attention(0), apart({1, 1, 3, 64}, {1, 1, 197, 64})),
+          sample(Attention(0), apart({1, 1, 1601, 3}, {1, 1, 2, 3})),  // pieces of queries
           sample(Attention(0), apart({0, 2, 3, 4}, {0, 2, 3, 4}))};
 }
 
@@ -336,7 +337,10 @@ Samples AttentionBackward::samples() {
           sample(AttentionBackward(1), {S::uniform({1, 1, 3}), S::uniform({1, 1, 3}),
                                         S::uniform({1, 1, 1}), S::uniform({1, 1, 9})}),
           sample(AttentionBackward(0), apart({1, 2, 3, 4}, {1, 2, 5, 4}, {1, 2, 3})),
-          sample(AttentionBackward(0), apart({1, 1, 197, 16}, {1, 1, 197, 16}, {1, 1, 197}))};
+          sample(AttentionBackward(0), apart({1, 1, 197, 16}, {1, 1, 197, 16}, {1, 1, 197})),
+          // blocks of keys, pieces of queries
+          sample(AttentionBackward(0), apart({1, 1, 7, 5}, {1, 1, 530, 5}, {1, 1, 7})),
+          sample(AttentionBackward(0), apart({1, 2, 1601, 3}, {1, 2, 4, 3}, {1, 2, 1601}), 1e-5)};
 }
 
 }  // namespace hg::ops
