@@ -75,9 +75,7 @@ bool put_field(std::optional<double>& value, std::string_view field) {
 
 }  // namespace
 
-std::string csv_text(const std::string& text) {
-  return needs_apostrophe(text) ? "'" + text : text;
-}
+std::string csv_text(const std::string& text) { return needs_apostrophe(text) ? "'" + text : text; }
 
 std::vector<CsvRow> parse_csv(std::string_view text, const std::string& source) {
   std::vector<CsvRow> rows;

@@ -62,7 +62,8 @@ Tensors Linear::grad(const GradArgs& args) const {
                           : args.grad_out[0];
   Tensors grads(args.in.size());
   if (args.needs(0)) grads[0] = reshape(matmul(as_rows(dpre), args.in[1]), args.in[0].shape());
-  if (args.needs(1)) grads[1] = matmul_into(args.sum(1), transpose(as_rows(dpre)), as_rows(args.in[0]));
+  if (args.needs(1))
+    grads[1] = matmul_into(args.sum(1), transpose(as_rows(dpre)), as_rows(args.in[0]));
   if (args.in.size() == 3 && args.needs(2)) grads[2] = sum_leading(dpre, 1);
   return grads;
 }
