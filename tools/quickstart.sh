@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up, builds and compares a Vision Transformer to HuggingGreen's setting on Fashion-MNIST (60,000
-# real images, from a Debian package), or on drawn shapes where the data set cannot be installed. About four
+# real images, from a Debian package), or on drawn shapes where the data set cannot be installed. About five
 # minutes on two cores. A second start shows the results again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
