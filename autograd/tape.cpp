@@ -128,35 +128,6 @@ Gradients Tape::backward(In outputs, In seeds) {
   return result;
 }
 
-template <class FirstHere>
-void Tape::step_back(const Node& node, Arrived& arrived, const Gradients& sums,
-                     const FirstHere& first_here) const {
-  const Tensors grad_out = take_output_grads(node, arrived);
-  if (grad_out.empty()) return;
-  for (std::size_t i = 0; i < node.versions.size(); ++i) {
-    const Tensor& t = i < node.in.size() ? node.in[i] : node.out[i - node.in.size()];
-    require(version_of(t) == node.versions[i], "tape", "{} was changed in place after {} used it",
-            t, node.op->name());
-  }
-  Tensors own_sums(node.in.size());
-  GradArgs args{node.in, node.out, grad_out, {}, own_sums};
-  for (std::size_t i = 0; i < node.in.size(); ++i) {
-    const Tensor& t = node.in[i];
-    if (tracked_.count(t.id())) args.need.bits |= std::uint64_t{1} << i;
-    if (first_here(t) && !arrived.count(t.id())) own_sums[i] = sums.own(t.id());
-  }
-  const Scope scope(node.scope);
-  const Tensors grads = node.op->grad(args);
-  require(grads.size() == node.in.size(), node.op->name(), "{} gradients for {} inputs",
-          grads.size(), node.in.size());
-  for (std::size_t i = 0; i < grads.size(); ++i) {
-    if (!args.need.has(i) || !grads[i].defined()) continue;
-    check_gradient(*node.op, i, grads[i], node.in[i]);
-    if (own_sums[i].defined() && grads[i].storage() == own_sums[i].storage()) continue;  // added
-    arrive(arrived, node.in[i].id(), contiguous(grads[i]));
-  }
-}
-
 void Tape::backward_into(Gradients& sums, In outputs, In seeds) {
   require_recording("backward");
   require(outputs.size() == seeds.size(), "backward", "{} outputs but {} seeds", outputs.size(),
@@ -179,17 +150,13 @@ void Tape::backward_into(Gradients& sums, In outputs, In seeds) {
     sums.add(t.id(), found->second);
     arrived.erase(found);
   };
-  const auto first_here = [&](const Tensor& t) {
-    const auto at = first.find(t.id());
-    return at != first.end() && at->second == nodes_.size();
-  };
   while (!nodes_.empty()) {
     const Node node = std::move(nodes_.back());
     nodes_.pop_back();
-    step_back(node, arrived, sums, first_here);
+    step_back(node, arrived, sums, first);
     for (const Tensors* side : {&node.in, &node.out})
       for (const Tensor& t : *side)
-        if (first_here(t)) hand_over(t);
+        if (first_here(first, t)) hand_over(t);
   }
   for (const Tensor& t : outputs)  // watched, and not used by any node
     hand_over(t);
@@ -205,9 +172,43 @@ IdMap<std::size_t> Tape::first_nodes() const {
   return first;
 }
 
+// Whether that is the node just taken off the tape.
+bool Tape::first_here(const IdMap<std::size_t>& first, const Tensor& t) const {
+  const auto at = first.find(t.id());
+  return at != first.end() && at->second == nodes_.size();
+}
+
 void Tape::arrive(Arrived& arrived, std::uint64_t id, const Tensor& grad) {
   const auto [slot, fresh] = arrived.try_emplace(id, grad);
   if (!fresh) slot->second = add(slot->second, grad);
+}
+
+void Tape::step_back(const Node& node, Arrived& arrived, const Gradients& sums,
+                     const IdMap<std::size_t>& first) const {
+  const Tensors grad_out = take_output_grads(node, arrived);
+  if (grad_out.empty()) return;
+  for (std::size_t i = 0; i < node.versions.size(); ++i) {
+    const Tensor& t = i < node.in.size() ? node.in[i] : node.out[i - node.in.size()];
+    require(version_of(t) == node.versions[i], "tape", "{} was changed in place after {} used it",
+            t, node.op->name());
+  }
+  Tensors own_sums(node.in.size());
+  GradArgs args{node.in, node.out, grad_out, {}, own_sums};
+  for (std::size_t i = 0; i < node.in.size(); ++i) {
+    const Tensor& t = node.in[i];
+    if (tracked_.count(t.id())) args.need.bits |= std::uint64_t{1} << i;
+    if (first_here(first, t) && !arrived.count(t.id())) own_sums[i] = sums.own(t.id());
+  }
+  const Scope scope(node.scope);
+  const Tensors grads = node.op->grad(args);
+  require(grads.size() == node.in.size(), node.op->name(), "{} gradients for {} inputs",
+          grads.size(), node.in.size());
+  for (std::size_t i = 0; i < grads.size(); ++i) {
+    if (!args.need.has(i) || !grads[i].defined()) continue;
+    check_gradient(*node.op, i, grads[i], node.in[i]);
+    if (own_sums[i].defined() && grads[i].storage() == own_sums[i].storage()) continue;  // added
+    arrive(arrived, node.in[i].id(), contiguous(grads[i]));
+  }
 }
 
 // The gradients that arrived at the node's outputs; empty if none did. Nothing else can arrive

@@ -31,11 +31,11 @@ class Gradients {
   const Tensor& operator[](const Tensor& leaf) const;
   // Frees the other's one by one, so that no third set comes to be.
   void add(Gradients&& other);
-  // The leaf's gradient if nothing else has its storage, so that it may be changed; else undefined.
-  Tensor own(std::uint64_t leaf) const;
 
  private:
   friend class Tape;
+  // The leaf's gradient if nothing else has its storage, so that it may be changed; else undefined.
+  Tensor own(std::uint64_t leaf) const;
   void add(std::uint64_t leaf, const Tensor& grad);
   IdMap<Tensor> grads_;
 };
@@ -72,10 +72,9 @@ class Tape final : private Recorder, NoCopy {
   void require_recording(std::string_view what) const;
   void stop_recording();
   IdMap<std::size_t> first_nodes() const;
-  // Takes the node back; first_here(t): it is the node at which the gradient of t becomes whole.
-  template <class FirstHere>
+  bool first_here(const IdMap<std::size_t>& first, const Tensor& t) const;
   void step_back(const Node& node, Arrived& arrived, const Gradients& sums,
-                 const FirstHere& first_here) const;
+                 const IdMap<std::size_t>& first) const;
   Tensors take_output_grads(const Node& node, Arrived& arrived) const;
   static void arrive(Arrived& arrived, std::uint64_t id, const Tensor& grad);
 

@@ -21,7 +21,7 @@ struct Init {
   static Init positions(double rms) { return {Kind::positions, rms}; }
 };
 
-// How linear layers inside blocks start: by the number of their inputs, or as timm's.
+// How linear layers start, but heads: by the number of their inputs, or as timm's.
 enum class WeightStart { width, timm };
 Init weight_init(WeightStart start, std::int64_t inputs);
 

@@ -234,6 +234,12 @@ EIGEN_ALWAYS_INLINE auto first_lanes(std::int64_t count) {
   return static_cast<typename ei::unpacket_traits<P>::mask_t>((1u << count) - 1);
 }
 
+// So many elements in whole packets.
+template <class T>
+constexpr std::int64_t padded_size(std::int64_t n) {
+  return (n + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
+}
+
 // The first `count` lanes of p, the others holding `padding`.
 template <class T>
 EIGEN_ALWAYS_INLINE Packet<T> padded(Packet<T> p, std::int64_t count, T padding = 0) {

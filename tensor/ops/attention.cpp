@@ -5,6 +5,7 @@
 
 #include "tensor/cpu/elementwise.h"
 #include "tensor/cpu/scratch.h"
+#include "tensor/ops/attention/score_blocks.h"
 #include "tensor/ops/attention/token_heads.h"
 
 namespace hg::ops {
@@ -38,18 +39,6 @@ TokenHeads<T> operand(In qkv, std::int64_t heads, int which) {
   return result<T>(qkv[heads > 0 ? 0 : which], heads, which, 3);
 }
 
-// Rows of so many scores held at a time: a block that stays in a core's L2 cache.
-std::int64_t block_rows(std::int64_t scores) {
-  constexpr std::int64_t kScores = 40000;
-  return std::clamp<std::int64_t>(kScores / std::max<std::int64_t>(scores, 1) / 6 * 6, 6, 384);
-}
-
-// Rows of scores are padded to whole packets, so that no loop over them has a tail.
-template <class T>
-std::int64_t padded(std::int64_t keys) {
-  return (keys + cpu::kLanes<T> - 1) / cpu::kLanes<T> * cpu::kLanes<T>;
-}
-
 // Turns raw scores of one row into exp(scale (s - max)) and returns their sum; shift = scale max.
 template <class T>
 T exponentiate(const Sizes& s, T* row, T& shift) {
@@ -70,8 +59,8 @@ struct Forward {
         values(cpu::packed_size<T>(s.d, s.m));
     cpu::pack_b<T>(s.m, s.d, k.matrix(b, h).transposed(), keys);
     cpu::pack_b<T>(s.d, s.m, v.matrix(b, h), values);
-    const std::int64_t step = block_rows(s.m);
-    const cpu::Scratch<T> scores(step * padded<T>(s.m));
+    const std::int64_t step = cpu::block_rows(s.m);
+    const cpu::Scratch<T> scores(step * cpu::padded_size<T>(s.m));
     for (std::int64_t i = begin; i < end; i += step)
       block(b, h, i, std::min(step, end - i), keys, values, scores);
   }
@@ -80,8 +69,8 @@ struct Forward {
              const T* values, T* scores) const {
     T* const out = o.at(b, h) + i * o.row;
     T* const row_lse = lse + (b * s.heads + h) * s.n + i;
-    const std::int64_t ld = padded<T>(s.m);
-    T sums[384];
+    const std::int64_t ld = cpu::padded_size<T>(s.m);
+    T sums[cpu::kMostBlockRows];
     cpu::gemm_packed<T>(rows, ld, s.d, q.matrix(b, h, i), keys, scores, ld);
     for (std::int64_t r = 0; r < rows; ++r) sums[r] = exponentiate(s, scores + r * ld, row_lse[r]);
     cpu::map([](auto shift, auto sum) { return ei::padd(shift, cpu::vlog(sum)); }, rows, row_lse,
@@ -115,8 +104,8 @@ struct Backward {
         : keys_t(cpu::packed_size<T>(keys, s.d)),
           keys(cpu::packed_size<T>(s.d, keys)),
           values_t(cpu::packed_size<T>(keys, s.d)),
-          p(step * padded<T>(keys)),
-          ds(step * padded<T>(keys)),
+          p(step * cpu::padded_size<T>(keys)),
+          ds(step * cpu::padded_size<T>(keys)),
           packed(cpu::gemm_scratch<T>(s.d, step)),
           deltas(queries) {}
   };
@@ -124,7 +113,7 @@ struct Backward {
   // Queries [begin, end) of one (image, head).
   void operator()(std::int64_t b, std::int64_t h, std::int64_t begin, std::int64_t end,
                   const KeySums<T>& sums) const {
-    const std::int64_t most = block_keys(), step = block_rows(most);
+    const std::int64_t most = block_keys(), step = cpu::block_rows(most);
     const Work work(s, most, step, end - begin);
     for (std::int64_t i = begin; i < end; ++i)
       work.deltas[i - begin] =
@@ -146,7 +135,7 @@ struct Backward {
   void block(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t rows, bool add_dq,
              std::int64_t keys, const T* deltas, const KeySums<T>& sums, bool add_sums,
              const Work& work) const {
-    const std::int64_t ld = padded<T>(keys);
+    const std::int64_t ld = cpu::padded_size<T>(keys);
     const auto q_block = q.matrix(b, h, i), do_block = grad_o.matrix(b, h, i);
     const T* const row_lse = lse + (b * s.heads + h) * s.n + i;
     const cpu::Epilogue<T> add{.accumulate = add_sums};
@@ -179,9 +168,8 @@ struct Backward {
 
 // Queries of long sequences go in pieces of their own, for threads to share: a power of two.
 std::int64_t pieces_of(const Sizes& s) {
-  constexpr std::int64_t kRows = 1536;  // a few blocks share the packed keys
   return static_cast<std::int64_t>(
-      std::bit_ceil(static_cast<std::uint64_t>((s.n + kRows - 1) / kRows)));
+      std::bit_ceil(static_cast<std::uint64_t>((s.n + cpu::kRowsOfPiece - 1) / cpu::kRowsOfPiece)));
 }
 
 // body(image, head, piece, first query, past the last one) of all

@@ -46,6 +46,14 @@ void multiply(const Plan& plan, const Tensor& a, const Tensor& b, const Tensor& 
   });
 }
 
+Cost product_cost(In in, In out, std::uint64_t additions) {
+  if (count(out[0]) == 0) return {};  // no output: nothing is read
+  return {.flops_mm = 2 * count(out[0]) * static_cast<std::uint64_t>(in[0].dim(-1)),
+          .flops_ew = additions,
+          .bytes_read = bytes_of(in),
+          .bytes_written = bytes_of(out)};
+}
+
 }  // namespace
 
 TensorSpecs Matmul::infer(In in) const {
@@ -61,13 +69,7 @@ TensorSpecs Matmul::infer(In in) const {
   return {spec};
 }
 
-CostParts Matmul::cost(In in, In out) const {
-  if (count(out[0]) == 0) return Cost{};  // no output: nothing is read
-  return Cost{.flops_mm = 2 * count(out[0]) * static_cast<std::uint64_t>(in[0].dim(-1)),
-              .flops_ew = 0,
-              .bytes_read = bytes_of(in),
-              .bytes_written = bytes_of(out)};
-}
+CostParts Matmul::cost(In in, In out) const { return product_cost(in, out, 0); }
 
 void Matmul::cpu(In in, Out out) const {
   dispatch_float(out[0].dtype(), name(),
@@ -116,14 +118,7 @@ TensorSpecs MatmulAdd::infer(In in) const {
   return {spec};
 }
 
-CostParts MatmulAdd::cost(In in, In out) const {
-  const std::uint64_t outputs = count(out[0]);
-  if (outputs == 0) return Cost{};  // nothing is read
-  return Cost{.flops_mm = 2 * outputs * static_cast<std::uint64_t>(in[0].dim(-1)),
-              .flops_ew = outputs,
-              .bytes_read = bytes_of(in),
-              .bytes_written = bytes_of(out)};
-}
+CostParts MatmulAdd::cost(In in, In out) const { return product_cost(in, out, count(out[0])); }
 
 void MatmulAdd::cpu(In in, Out out) const {
   dispatch_float(out[0].dtype(), name(), [&]<class T>() {

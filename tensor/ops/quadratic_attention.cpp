@@ -339,9 +339,9 @@ CostParts QuadraticAttention::cost(In in, In out) const {
 void QuadraticAttention::cpu(In in, Out out) const {
   check_positions(*this, options, in);
   const QuadraticSizes s(options, in);
-  // Queries of one head per task: a few blocks share the packed keys. Responsibilities are summed
-  // over all of them.
-  const std::int64_t rows = options.responsibilities ? std::max<std::int64_t>(s.n, 1) : 1536;
+  // Responsibilities are summed over all queries.
+  const std::int64_t rows =
+      options.responsibilities ? std::max<std::int64_t>(s.n, 1) : cpu::kRowsOfPiece;
   const std::int64_t pieces = (s.n + rows - 1) / rows;
   dispatch_float(out[0].dtype(), name(), [&]<class T>() {
     cpu::QuadraticForward<T> forward{

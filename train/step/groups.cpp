@@ -30,8 +30,8 @@ std::int64_t kept_of_token(const nn::VitOptions& o) {
   return o.depth * (4 * o.heads * o.dim_head + 4 * o.width + 2 * hidden);
 }
 
-// How many groups of up to `wanted` images a lane has: groups of one size use the allocator's
-// blocks again, so a somewhat smaller size that divides the lane is preferred.
+// How many groups of about `wanted` images a lane has: groups of one size use the allocator's
+// blocks again, so a size near it that divides the lane is preferred.
 std::int64_t groups_of_lane(std::int64_t images, std::int64_t wanted) {
   for (std::int64_t size = wanted + wanted / 4; size > wanted / 2; --size)
     if (images % size == 0) return images / size;

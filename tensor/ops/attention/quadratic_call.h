@@ -45,7 +45,7 @@ struct QuadraticCall {
         v(base_operand<T>(o, in, 2)),
         prior(o, in),
         query_norm(o.keeps_query_norm(s.d)),
-        stride((s.m + kLanes<T> - 1) / kLanes<T> * kLanes<T>) {
+        stride(padded_size<T>(s.m)) {
     for (int r = 0; r < s.components; ++r) {
       k[r] = key_operand<T>(o, in, r);
       scale[r] = static_cast<T>(1 / o.variance_of(r, s.d));

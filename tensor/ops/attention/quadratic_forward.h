@@ -47,7 +47,7 @@ struct QuadraticForward {
     const std::int64_t step = s.block_rows();
     for (std::int64_t i = begin; i < end; i += step) {
       const std::int64_t rows = std::min(step, end - i);
-      T sums[QuadraticSizes::kMostBlockRows];
+      T sums[kMostBlockRows];
       call.score_block(b, h, i, rows, work.keys, work.bias, work.scores);
       for (std::int64_t r = 0; r < rows; ++r) {
         const PriorRow<T> prior =

@@ -6,6 +6,7 @@
 
 #include "tensor/op.h"
 #include "tensor/ops/attention/quadratic_options.h"
+#include "tensor/ops/attention/score_blocks.h"
 #include "tensor/ops/attention/token_heads.h"
 
 namespace hg {
@@ -20,13 +21,7 @@ struct QuadraticSizes {
         d(in[0].dim(2) / (heads * (o.apart ? 1 : 3))),
         components(o.components()) {}
   std::int64_t row() const { return components * m; }  // scores of one query
-  // Score rows held at a time: a block that stays in a core's L2 cache.
-  std::int64_t block_rows() const {
-    constexpr std::int64_t kScores = 40000;
-    return std::clamp<std::int64_t>(kScores / std::max<std::int64_t>(row(), 1) / 6 * 6, 6,
-                                    kMostBlockRows);
-  }
-  static constexpr std::int64_t kMostBlockRows = 384;
+  std::int64_t block_rows() const { return cpu::block_rows(row()); }
 };
 
 // Operand `which` of tensors laid out like the forward's first inputs.
