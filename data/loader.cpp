@@ -5,6 +5,8 @@
 
 #include "tensor/base/clock.h"
 #include "tensor/base/error.h"
+#include "tensor/observer.h"
+#include "tensor/ops/normalize_pixels.h"
 #include "tensor/random.h"
 
 namespace hg {
@@ -52,11 +54,18 @@ std::uint64_t epoch_key(std::uint64_t seed, const char* name, std::int64_t epoch
 
 }  // namespace
 
+Tensor Batch::input() const {
+  if (!norm.defined()) return images;
+  const Scope scope("input");
+  return normalize_pixels(images, norm);
+}
+
 Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
     : dataset_(dataset),
       options_(checked(dataset, options)),
       normalize_(options.normalization.value_or(dataset.normalization())
                      .for_channels(options.in_channels)),
+      norm_(normalize_.as_tensor()),
       batch_items_(items_of_batch(options)),
       batches_(batch_count(dataset, options)),
       ahead_(batches_ahead(options)),
@@ -167,13 +176,11 @@ bool Loader::make_batch(const Epoch& epoch, std::int64_t index, Batch& batch) {
   for (std::int64_t i = first; i < first + items; ++i)
     batch.indices.insert(batch.indices.end(), static_cast<std::size_t>(options_.views),
                          order_[static_cast<std::size_t>(i)]);
-  if (draws.keep.defined() && options_.select->mode == PatchSelection::Mode::drop) {
-    const std::int64_t patch = options_.select->score.patch;
+  batch.images = empty_images(n, draws);
+  if (!draws.keep.defined())
+    batch.norm = norm_;
+  else if (options_.select->mode == PatchSelection::Mode::drop)
     batch.keep = draws.keep;
-    batch.images = Tensor::empty({n, draws.keep.dim(1), options_.in_channels * patch * patch});
-  } else {
-    batch.images = Tensor::empty({n, options_.in_channels, options_.img_size, options_.img_size});
-  }
   batch.lanes = options_.lanes;
   batch.seed = options_.seed;
   batch.epoch = epoch.number;
@@ -193,17 +200,20 @@ bool Loader::make_batch(const Epoch& epoch, std::int64_t index, Batch& batch) {
 
 SentAhead Loader::send(Batch& batch) const {
   SentAhead sent;
-  for (Tensor* t : {&batch.images, &batch.keep, &batch.labels, &batch.boxes, &batch.has_box})
-    *t = sent.send(*t, options_.device);
+  for (Tensor* t : batch.tensors()) *t = sent.send(*t, options_.device);
   return sent;
 }
 
 Loader::Draws Loader::draws_of(std::int64_t epoch, std::int64_t index, std::int64_t images) const {
   Draws draws;
   draws.augment = epoch_key(options_.seed, "data.augment", epoch);
-  if (selector_ && filters_batch(selector_->selection(), options_.seed, epoch, index)) {
+  if (!selector_) return draws;
+  const PatchSelection& selection = selector_->selection();
+  const std::int64_t side = options_.img_size / selection.score.patch;
+  const std::int64_t keep = selection.kept_in(epoch);
+  if (keep < side * side && filters_batch(selection, options_.seed, epoch, index)) {
     draws.select = selection_key(options_.seed, epoch);
-    draws.keep = Tensor::empty({images, options_.select->keep}, DType::i64);
+    draws.keep = Tensor::empty({images, keep}, DType::i64);
   }
   return draws;
 }
@@ -240,13 +250,26 @@ void Loader::make_item(std::int64_t slot, const Draws& draws, Batch& batch) {
   }
 }
 
+// Bytes where no patches are chosen, else what the selector makes.
+Tensor Loader::empty_images(std::int64_t n, const Draws& draws) const {
+  const Shape whole{n, options_.in_channels, options_.img_size, options_.img_size};
+  if (!draws.keep.defined()) return Tensor::empty(whole, DType::u8);
+  if (options_.select->mode == PatchSelection::Mode::zero) return Tensor::empty(whole);
+  const std::int64_t patch = options_.select->score.patch;
+  return Tensor::empty({n, draws.keep.dim(1), options_.in_channels * patch * patch});
+}
+
 void Loader::write_pixels(std::int64_t slot, const Draws& draws, Batch& batch) {
-  float* const out = batch.images.data<float>() + slot * (batch.images.numel() / batch.size());
+  const std::int64_t size = batch.images.numel() / batch.size();
   if (!draws.keep.defined()) {
-    const auto plane = static_cast<std::size_t>(options_.img_size) * options_.img_size;
-    return normalize_(pixels_.data<std::uint8_t>(), plane, out);
+    std::copy_n(pixels_.data<std::uint8_t>(), size,
+                batch.images.data<std::uint8_t>() + slot * size);
+    return;
   }
-  std::int64_t* const keep = draws.keep.data<std::int64_t>() + slot * draws.keep.dim(1);
+  float* const out = batch.images.data<float>() + slot * size;
+  const std::int64_t k = draws.keep.dim(1);
+  const std::span<std::int64_t> keep(draws.keep.data<std::int64_t>() + slot * k,
+                                     static_cast<std::size_t>(k));
   (*selector_)(pixels_, draws.select, draw_number(slot, batch), keep, out);
 }
 

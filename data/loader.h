@@ -3,6 +3,7 @@
 // the same bits.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -40,7 +41,9 @@ struct LoaderOptions {
 };
 
 struct Batch {
-  Tensor images;                       // [B,C,H,W] f32, normalised; or [B, k, C p p], see keep
+  // [B,C,H,W] u8 with norm; f32 and normalised, if there is no norm; or patches [B, k, C p p] f32
+  Tensor images;
+  Tensor norm;                         // [2,C] f32: the input is norm[0] images + norm[1]
   Tensor keep;                         // [B,k] i64, the patches that were not dropped; none: all
   Tensor labels;                       // [B] i64
   Tensor boxes;                        // [B,4] f32: cx cy w h in 0..1; zeros where there is none
@@ -55,6 +58,8 @@ struct Batch {
   std::int64_t epoch = 0, step = 0;  // step: batches since the first epoch
 
   std::int64_t size() const { return images.defined() ? images.dim(0) : 0; }
+  Tensor input() const;  // images as a model reads them
+  std::array<Tensor*, 6> tensors() { return {&images, &norm, &keep, &labels, &boxes, &has_box}; }
 };
 
 class Loader {
@@ -89,6 +94,7 @@ class Loader {
   };
   Draws draws_of(std::int64_t epoch, std::int64_t index, std::int64_t images) const;
   void make_item(std::int64_t slot, const Draws& draws, Batch& batch);
+  Tensor empty_images(std::int64_t n, const Draws& draws) const;
   void write_pixels(std::int64_t slot, const Draws& draws, Batch& batch);
   Augmentation augmentation(std::uint64_t key, std::int64_t number) const;
   enum class Telling { begin, now_and_then, rest };
@@ -97,6 +103,7 @@ class Loader {
   const Dataset& dataset_;
   const LoaderOptions options_;
   const Normalizer normalize_;
+  const Tensor norm_;
   const std::int64_t batch_items_, batches_;
   const std::size_t ahead_;  // batches kept ready
 

@@ -28,12 +28,22 @@ void check_selection(const PatchSelection& s, std::int64_t height, std::int64_t 
   require(p > 0 && height % p == 0 && width % p == 0, "select",
           "patches of {} don't tile images of {} x {}", p, height, width);
   const std::int64_t n = (height / p) * (width / p);
-  require(s.keep >= 1 && s.keep <= n, "select", "expected to keep 1 to {} patches, got {}", n,
-          s.keep);
+  require(s.scored() || s.probabilistic, "select", "random patches have no best ones to take");
+  for (const std::int64_t k : {s.keep, s.keep_end.value_or(s.keep)})
+    require(k >= 1 && k <= n, "select", "expected to keep 1 to {} patches, got {}", n, k);
+}
+
+std::int64_t PatchSelection::kept_in(std::int64_t epoch) const {
+  if (!keep_end || epochs < 2) return keep;
+  const double way =
+      static_cast<double>(std::min(epoch, epochs - 1)) / static_cast<double>(epochs - 1);
+  const double exact = static_cast<double>(keep) + way * static_cast<double>(*keep_end - keep);
+  return static_cast<std::int64_t>(std::floor(exact + 0.5));
 }
 
 double filter_probability(const PatchSelection& s, std::int64_t epoch) {
   const auto e = static_cast<double>(epoch);
+  if (s.decay_rate == 0) return s.prob;
   if (s.decay == PatchSelection::Decay::inverse) return s.prob / (1 + s.decay_rate * e);
   if (s.decay == PatchSelection::Decay::exp) return s.prob * std::exp(-s.decay_rate * e);
   double prob = s.prob;
@@ -127,8 +137,7 @@ PatchSelector::PatchSelector(const PatchSelection& selection, const Normalizer& 
   }
 }
 
-void PatchSelector::choose(const Tensor& pixels, std::uint64_t key, std::int64_t image,
-                           std::span<std::int64_t> keep) {
+void PatchSelector::score(const Tensor& pixels) {
   const PhaseScope phase(Phase::data);
   const Scope scope("patch_select");
   const cpu::ThreadLimit own_thread(1);  // the others are training
@@ -138,6 +147,16 @@ void PatchSelector::choose(const Tensor& pixels, std::uint64_t key, std::int64_t
   if (on_op_) on_op_(false);
   tally_.flops += op.cost({&pixels, 1}, {&scores, 1}).total().flops();
   scores_.assign(scores.data<float>(), scores.data<float>() + scores.numel());
+}
+
+void PatchSelector::choose(const Tensor& pixels, std::uint64_t key, std::int64_t image,
+                           std::span<std::int64_t> keep) {
+  if (!selection_.scored()) {
+    const std::int64_t patch = selection_.score.patch;
+    scores_.assign(static_cast<std::size_t>(pixels.dim(2) / patch * (pixels.dim(3) / patch)), 1.0);
+    return chooser_.draw(scores_, key, static_cast<std::uint64_t>(image), keep);
+  }
+  score(pixels);
   if (!selection_.probabilistic && all_finite(scores_)) return chooser_.take_largest(scores_, keep);
   tally_.unscored += !weights_from_scores(scores_, selection_.score.form);
   if (selection_.probabilistic)
@@ -147,16 +166,15 @@ void PatchSelector::choose(const Tensor& pixels, std::uint64_t key, std::int64_t
 }
 
 void PatchSelector::operator()(const Tensor& pixels, std::uint64_t key, std::int64_t image,
-                               std::int64_t* keep, float* out) {
-  const std::span<std::int64_t> kept(keep, static_cast<std::size_t>(selection_.keep));
-  choose(pixels, key, image, kept);
+                               std::span<std::int64_t> keep, float* out) {
+  choose(pixels, key, image, keep);
   const Shape& shape = pixels.shape();
   const std::int64_t patch = selection_.score.patch;
   const std::uint8_t* from = pixels.data<std::uint8_t>();
   if (selection_.mode == PatchSelection::Mode::drop)
-    return normalize_.patches(from, shape[2], shape[3], patch, kept, out);
+    return normalize_.patches(from, shape[2], shape[3], patch, keep, out);
   normalize_(from, static_cast<std::size_t>(shape[2] * shape[3]), out);
-  blank_other_patches(kept, shape[1], shape[2], shape[3], patch, out);
+  blank_other_patches(keep, shape[1], shape[2], shape[3], patch, out);
 }
 
 ModelInput to_input(const Image& image, int size, int channels, const Normalization& normalization,
@@ -177,7 +195,8 @@ ModelInput to_input(const Image& image, int size, int channels, const Normalizat
     input.images = Tensor::empty({1, k, channels * patch * patch});
     input.keep = keep;
   }
-  PatchSelector(*selection, normalize)(pixels, 0, 0, keep.data<std::int64_t>(),
+  PatchSelector(*selection, normalize)(pixels, 0, 0,
+                                       {keep.data<std::int64_t>(), static_cast<std::size_t>(k)},
                                        input.images.data<float>());
   return input;
 }

@@ -20,15 +20,23 @@ struct PatchSelection {
   enum class Decay { inverse, exp, ref_compound };
 
   PatchScoreOptions score;  // scale and bias follow from the loader's normalisation
-  std::int64_t keep = 0;    // k
+  // k of the first epoch, and of all unless keep_end is that of the last of so many.
+  std::int64_t keep = 0;
+  std::optional<std::int64_t> keep_end{};
+  std::int64_t epochs = 1;
   bool probabilistic = true;
   Mode mode = Mode::drop;
   double prob = 1;  // of a batch to be filtered, at epoch 0
   Decay decay = Decay::inverse;
   double decay_rate = 0;
+
+  // k of an epoch: keep + (keep_end - keep) e / (epochs - 1), rounded half up.
+  std::int64_t kept_in(std::int64_t epoch) const;
+  // Else all patches weigh the same, and no score is computed.
+  bool scored() const { return score.heuristic != PatchScoreOptions::Heuristic::random; }
 };
 
-// Throws unless 1 <= k <= n patches of an image.
+// Throws unless 1 <= k <= n patches of an image in every epoch.
 void check_selection(const PatchSelection& selection, std::int64_t height, std::int64_t width);
 
 // The probability that a batch of epoch e is filtered. inverse: prob / (1 + r e); exp:
@@ -77,10 +85,10 @@ class PatchSelector {
  public:
   PatchSelector(const PatchSelection& selection, const Normalizer& normalizer);
 
-  // pixels u8 [1,C,H,W]. Writes keep [k] and, normalised, the kept patches [k, C p p] (drop) or the
-  // image with 0 in all others (zero). Draws number `image` of the stream of `key`.
-  void operator()(const Tensor& pixels, std::uint64_t key, std::int64_t image, std::int64_t* keep,
-                  float* out);
+  // pixels u8 [1,C,H,W]. Fills keep [k] and writes, normalised, the kept patches [k, C p p] (drop)
+  // or the image with 0 in all others (zero). Draws number `image` of the stream of `key`.
+  void operator()(const Tensor& pixels, std::uint64_t key, std::int64_t image,
+                  std::span<std::int64_t> keep, float* out);
 
   const PatchSelection& selection() const { return selection_; }
   // Called before (true) and after (false) the op that scores: observers of ops see its time.
@@ -96,6 +104,7 @@ class PatchSelector {
  private:
   void choose(const Tensor& pixels, std::uint64_t key, std::int64_t image,
               std::span<std::int64_t> keep);
+  void score(const Tensor& pixels);  // into scores_
 
   PatchSelection selection_;
   Normalizer normalize_;

@@ -111,6 +111,13 @@ Normalizer::Normalizer(const Normalization& normalization) {
   }
 }
 
+Tensor Normalizer::as_tensor() const {
+  const Tensor norm = Tensor::empty({2, static_cast<std::int64_t>(channels())});
+  std::copy(bias_.begin(), bias_.end(),
+            std::copy(scale_.begin(), scale_.end(), norm.data<float>()));
+  return norm;
+}
+
 void Normalizer::operator()(const std::uint8_t* pixels, std::size_t plane, float* out) const {
   for (std::size_t c = 0; c < scale_.size(); ++c) {
     const float scale = scale_[c], bias = bias_[c];

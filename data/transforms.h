@@ -63,6 +63,7 @@ class Normalizer {
   std::size_t channels() const { return scale_.size(); }
   float scale(std::size_t c) const { return scale_[c]; }
   float bias(std::size_t c) const { return bias_[c]; }
+  Tensor as_tensor() const;  // [2,C], the scales before the biases
 
  private:
   std::vector<float> scale_, bias_;

@@ -1,5 +1,5 @@
 // Pre-norm block: x += Attn(LN(x)), unless a gate takes the layer's attention away; then
-// x += MLP(LN(x)).
+// x += MLP(LN(x)). In training, an image leaves either branch out at the rate drop_path.
 #pragma once
 
 #include "nn/attention/attention.h"
@@ -11,7 +11,7 @@ namespace hg::nn {
 class Block {
  public:
   Block(const Builder& parent, const std::string& name, const AttentionOptions& attention,
-        std::int64_t mlp_hidden);
+        std::int64_t mlp_hidden, double drop_path = 0);
   // ids: the tokens' positions, as for Attention.
   Tensor operator()(const Tensor& x, const Context& context, const Tensor& ids = {}) const;
   const Attention& attention() const { return *attention_; }
@@ -22,6 +22,7 @@ class Block {
   std::unique_ptr<Attention> attention_;
   LayerNorm norm2_;
   Mlp mlp_;
+  double drop_path_;
 };
 
 }  // namespace hg::nn

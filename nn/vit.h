@@ -19,6 +19,7 @@ struct VitOptions {
   std::int64_t classes = 1000;
   Pool pool = Pool::cls;
   double dropout = 0;
+  double drop_path = 0;  // of the last block; the first has none, between them along a line
   bool qkv_bias = true;
   WeightStart init = WeightStart::width;
   Positions positions = Positions::sincos;

@@ -4,6 +4,7 @@
 #include "tensor/base/usage_error.h"
 #include "train/commands/cli.h"
 #include "train/config/variants.h"
+#include "train/experiment/file.h"
 #include "train/version.h"
 
 namespace {
@@ -68,11 +69,20 @@ void add_compare(CLI::App& app, CompareOptions& o) {
   app.add_option("--out", o.out, "with --train: folder for the run folders");
   app.add_flag("--quiet", o.quiet, "show nothing while training");
 }
+std::string experiment_help() {
+  std::vector<std::string_view> names;
+  for (const BuiltinText& builtin : experiment::builtin_experiments())
+    names.push_back(builtin.name);
+  return fmt::format(
+      "TOML file, or a built-in experiment ({}); `list` lists these, `show NAME` prints a file to "
+      "begin with",
+      fmt::join(names, ", "));
+}
 void add_experiment(CLI::App& app, ExperimentOptions& o) {
-  app.add_option("NAME", o.experiment,
-                 "rq1 (attentions), rq2 (patch filters), rq3 (pretraining) or quick")
-      ->required();
-  app.add_option("--scale", o.scale, "smoke, small or paper (default: small)");
+  app.add_option("EXPERIMENT", o.experiment, experiment_help())->required();
+  app.add_option("WHICH", o.shown, "of `show`: the experiment");
+  app.add_option("--scale", o.scale,
+                 "scale of the file's; of built-in ones smoke, small (default) or paper");
   app.add_option("--repeats", o.repeats, "runs an arm, each with its own seed")
       ->check(CLI::Range(1, 1000));
   app.add_option("--target", o.target,
@@ -83,7 +93,22 @@ void add_experiment(CLI::App& app, ExperimentOptions& o) {
       ->check(number_between(0, 100));
   app.add_option("--out", o.out,
                  "folder, gone on with if it holds this experiment (default: "
-                 "experiments/NAME-SCALE)");
+                 "experiments/NAME or NAME-SCALE)");
+  app.add_flag("--quiet", o.quiet, "show nothing while training");
+  add_model_options(app, o);
+  add_json(app, o);
+}
+void add_tune(CLI::App& app, TuneOptions& o) {
+  app.add_option("EXPERIMENT", o.experiment, "experiment file with a section [sweep]")->required();
+  app.add_option("--scale", o.scale, "scale of the file's (default: small, if there is one)");
+  CLI::Option* const runs =
+      app.add_option("--runs", o.runs, "runs of each arm (default: what halving all takes)")
+          ->check(CLI::Range(2, 1000000));
+  app.add_option("--joules", o.joules, "joules of each arm, instead of runs")
+      ->check(number_between(1e-9, 1e15))
+      ->excludes(runs);
+  app.add_option("--out", o.out,
+                 "folder, gone on with if it holds this tuning (default: experiments/NAME-tune)");
   app.add_flag("--quiet", o.quiet, "show nothing while training");
   add_model_options(app, o);
   add_json(app, o);
@@ -116,6 +141,8 @@ void add_commands(Commands& all) {
           compare_command);
   all.add("experiment", "Repeated runs of several arms, and what they say about a question",
           add_experiment, experiment_command);
+  all.add("tune", "Settings of each arm of an experiment, chosen on images held out", add_tune,
+          tune_command);
   all.add("report", "A page on a run, or on several side by side", add_report, report_command);
   all.add("config", "Every key of a configuration", add_keys, config_command);
   all.add("meters", "Every energy meter considered, and why it is used", add_meters,

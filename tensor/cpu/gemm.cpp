@@ -226,6 +226,12 @@ struct PackLimits {  // columns and depth of B that gemm_serial packs at once
   }
 };
 
+// A single panel of whole packets, row after row, is as packing would leave it.
+template <class T>
+bool is_packed(int64_t n, const Matrix<T>& b) {
+  return b.col_stride == 1 && b.row_stride == n && n <= kPanel<T> && n % kLanes<T> == 0;
+}
+
 // Grows only, so that nothing is allocated in the steady state.
 template <class T>
 T* thread_scratch(int64_t elements) {
@@ -298,8 +304,12 @@ void gemm_serial(std::int64_t m, std::int64_t n, std::int64_t k, Matrix<T> a, Ma
     int64_t begin = 0;
     do {  // once even for k = 0
       const int64_t end = std::min(k, begin + limits.depth);
-      pack_part(part.n, k, begin, end, b.block(0, j), scratch);
-      multiply(part, begin, end, scratch);
+      const T* packed = b.at(begin, 0);
+      if (!is_packed(n, b)) {
+        pack_part(part.n, k, begin, end, b.block(0, j), scratch);
+        packed = scratch;
+      }
+      multiply(part, begin, end, packed);
       begin = end;
     } while (begin < k);
   }

@@ -208,6 +208,7 @@ TensorSpecs PatchScores::infer(In in) const {
   expect_inputs(*this, in, 1);
   expect_dtype(*this, in, 0, DType::u8);
   expect_rank(*this, in, 0, 4);
+  require(options.heuristic != Heuristic::random, name(), "random patches have no score");
   const Shape& s = in[0].shape();
   const std::int64_t least = options.heuristic == Heuristic::variance ? 2 : 1;
   require(s[1] == 1 || s[1] == 3, name(), "expected images of 1 or 3 channels, got {}", in[0]);

@@ -187,6 +187,8 @@ void PatchScores::cuda(In in, Out out, CudaStream& stream) const {
       return robust ? score_by(RobustContrast{}) : score_by(extremes_of(options));
     case Heuristic::entropy:
       return ref ? score_by(MeanTerm{}) : score_by(Entropy{options.bins == 32 ? 3 : 0});
+    case Heuristic::random:  // refused by infer()
+      return;
   }
 }
 

@@ -15,7 +15,8 @@ struct PatchScoreOptions {
   //   values, where the denominator may be 0 or negative.
   // variance: sum (x - mean)^2 / (p^2 - 1) of a channel, mean over channels, in every form.
   // entropy: -sum p_b log2 p_b of `bins` of luminance; ref mean(-x ln x) of x = value / 255.
-  enum class Heuristic { contrast, variance, entropy };
+  // random: none; whoever chooses patches takes any, and the op refuses it.
+  enum class Heuristic { contrast, variance, entropy, random };
   enum class Form { robust, paper, ref };
 
   Heuristic heuristic = Heuristic::contrast;

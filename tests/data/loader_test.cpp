@@ -45,7 +45,7 @@ void check_equal(const Batch& a, const Batch& b) {
   REQUIRE(a.keep.defined() == b.keep.defined());
   if (a.keep.defined()) CHECK(a.keep.to_vector<std::int64_t>() == b.keep.to_vector<std::int64_t>());
   CHECK(a.has_box.to_vector<std::int64_t>() == b.has_box.to_vector<std::int64_t>());
-  CHECK(a.images.to_vector<float>() == b.images.to_vector<float>());
+  CHECK(a.input().to_vector<float>() == b.input().to_vector<float>());
   CHECK(a.boxes.to_vector<float>() == b.boxes.to_vector<float>());
   CHECK(a.labels.to_vector<std::int64_t>() == b.labels.to_vector<std::int64_t>());
 }
@@ -70,12 +70,13 @@ TEST_CASE("in evaluation, items come in order and as they are") {
   CHECK(batches[2].size() == 7);
   std::int64_t item = 0;
   Image image;
-  for (const Batch& batch : batches)
+  for (const Batch& batch : batches) {
+    const Tensor input = batch.input();
     for (std::int64_t slot = 0; slot < batch.size(); ++slot, ++item) {
       CHECK(batch.indices[static_cast<std::size_t>(slot)] == item);
       CHECK(batch.labels.data<std::int64_t>()[slot] == data->label(item));
       data->get(item, image);
-      const float* values = batch.images.data<float>() + slot * 3 * 256;
+      const float* values = input.data<float>() + slot * 3 * 256;
       CHECK(std::equal(image.pixels.begin(), image.pixels.end(), values,
                        [&](std::uint8_t v, const float& x) {
                          const auto c = static_cast<std::size_t>((&x - values) / 256);
@@ -85,6 +86,7 @@ TEST_CASE("in evaluation, items come in order and as they are") {
       check_box(batch, slot, *data->box(item));
       CHECK(batch.has_box.data<std::int64_t>()[slot] == 1);
     }
+  }
 }
 
 TEST_CASE("an epoch holds every item once, in an order of its own") {
@@ -129,8 +131,8 @@ TEST_CASE("an item's augmentation does not depend on its place, but on the epoch
   const Batch a = epoch_of(shuffled, 1)[0], b = epoch_of(straight, 1)[0];
   const Batch later = epoch_of(straight, 2)[0];
   const auto image = [](const Batch& batch, std::int64_t slot) {
-    const float* const first = batch.images.data<float>() + slot * 768;
-    return std::vector<float>(first, first + 768);
+    const auto* const first = batch.images.data<std::uint8_t>() + slot * 768;
+    return std::vector<std::uint8_t>(first, first + 768);
   };
   int changed = 0;
   for (std::int64_t slot = 0; slot < 23; ++slot) {
@@ -157,10 +159,10 @@ TEST_CASE("batches stay what they are while more are made") {
   loader.start_epoch(0);
   Batch first, next;
   loader.next(first);
-  const std::vector<float> values = first.images.to_vector<float>();
+  const std::vector<float> values = first.input().to_vector<float>();
   while (loader.next(next)) {
   }
-  CHECK(first.images.to_vector<float>() == values);
+  CHECK(first.input().to_vector<float>() == values);
 }
 
 TEST_CASE("images are fitted to the model") {
@@ -287,7 +289,7 @@ TEST_CASE("a filter leaves order and augmentation of the data as they are") {
     CHECK(a[i].indices == b[i].indices);
     if (!b[i].keep.defined()) check_equal(a[i], b[i]);
     CHECK(!c[i].keep.defined());
-    const auto x = a[i].images.to_vector<float>(), z = c[i].images.to_vector<float>();
+    const auto x = a[i].input().to_vector<float>(), z = c[i].input().to_vector<float>();
     REQUIRE(x.size() == z.size());
     std::size_t zeroed = 0;
     for (std::size_t j = 0; j < x.size(); ++j) {
@@ -304,7 +306,7 @@ TEST_CASE("keeping every patch hands over the image cut into patches") {
   options.select->keep = 16;
   Loader plain(*data, training(8)), loader(*data, options);
   const Batch whole = epoch_of(plain, 0)[0], cut = epoch_of(loader, 0)[0];
-  CHECK(cut.images.to_vector<float>() == patchify(whole.images, 4).to_vector<float>());
+  CHECK(cut.input().to_vector<float>() == patchify(whole.input(), 4).to_vector<float>());
 }
 
 // Where scoring was seen.
@@ -471,7 +473,8 @@ TEST_CASE("two views follow each other: the usual one, and one with draws of its
   std::size_t other_pixels = 0, other_patches = 0;
   for (std::size_t k = 0; k < a.size(); ++k) {
     REQUIRE(b[k].size() == 2 * a[k].size());
-    const std::vector<float> x = a[k].images.to_vector<float>(), y = b[k].images.to_vector<float>();
+    const std::vector<float> x = a[k].input().to_vector<float>(),
+                             y = b[k].input().to_vector<float>();
     const auto kept = b[k].keep.to_vector<std::int64_t>();
     const std::size_t n = x.size() / static_cast<std::size_t>(a[k].size());
     for (std::size_t i = 0; i < static_cast<std::size_t>(a[k].size()); ++i) {

@@ -222,6 +222,23 @@ TEST_CASE("the probability of filtering falls with the epoch as nn/METHODS.md ta
   CHECK(probability(D::ref_compound, 100) == doctest::Approx(1.6e-10).epsilon(3e-2));
 }
 
+TEST_CASE("the number of kept patches moves evenly from the first epoch to the last") {
+  PatchSelection s = selection(4, 5);
+  for (const std::int64_t epoch : {0, 1, 100}) CHECK(s.kept_in(epoch) == 5);
+  s.keep_end = 16, s.epochs = 5;  // 5, 7.75, 10.5, 13.25, 16
+  Ids kept;
+  for (std::int64_t epoch = 0; epoch < 6; ++epoch) kept.push_back(s.kept_in(epoch));
+  CHECK(kept == Ids{5, 8, 11, 13, 16, 16});
+  s.keep = 16, s.keep_end = 5;
+  kept.clear();
+  for (std::int64_t epoch = 0; epoch < 5; ++epoch) kept.push_back(s.kept_in(epoch));
+  CHECK(kept == Ids{16, 13, 11, 8, 5});
+  s.epochs = 1;
+  CHECK(s.kept_in(0) == 16);
+  CHECK(fault_of([&] { check_selection(s, 12, 12); }) ==
+        "select: expected to keep 1 to 9 patches, got 16");
+}
+
 TEST_CASE("as many batches are filtered as prob says") {
   PatchSelection s = selection(4, 1);
   s.prob = 0.3;
@@ -255,6 +272,32 @@ TEST_CASE("a constant image gives a uniform choice and is counted") {
     }
 }
 
+TEST_CASE("random patches are drawn uniformly whatever they show and nothing is scored") {
+  PatchSelection s = selection(4, 3);
+  s.score = options(Heuristic::random, Form::robust, 4);
+  PatchSelector select(s, Normalizer(kColours));
+  const Tensor one_bright = Tensor::zeros({1, 3, 12, 12}, DType::u8);
+  for (std::int64_t i = 0; i < 3; ++i) one_bright.data<std::uint8_t>()[i * 144] = 255;
+  std::vector<int> kept(9, 0);
+  std::vector<float> out(3 * 3 * 16);
+  for (std::int64_t image = 0; image < 3000; ++image) {
+    std::int64_t keep[3], plain[3];
+    select(one_bright, 5, image, keep, out.data());
+    PatchChooser().draw(std::vector<double>(9, 1.0), 5, static_cast<std::uint64_t>(image), plain);
+    CHECK(std::equal(keep, keep + 3, plain));
+    for (const std::int64_t i : keep) ++kept[static_cast<std::size_t>(i)];
+  }
+  for (const int count : kept) CHECK(std::abs(count - 1000) < 130);
+  const PatchSelector::Tally tally = select.take_tally();
+  CHECK(tally.flops == 0);
+  CHECK(tally.unscored == 0);
+  s.probabilistic = false;
+  CHECK(fault_of([&] { check_selection(s, 12, 12); }) ==
+        "select: random patches have no best ones to take");
+  CHECK(fault_of([&] { patch_scores(one_bright, s.score); }) ==
+        "patch_scores: random patches have no score");
+}
+
 TEST_CASE("kept patches are the normalised image's bit for bit") {
   const Tensor pixels = noise(3, 24);
   const Normalizer normalize(kColours);
@@ -266,11 +309,14 @@ TEST_CASE("kept patches are the normalised image's bit for bit") {
       PatchSelection s = selection(patch, k);
       const Tensor keep = Tensor::empty({1, k}, DType::i64);
       const Tensor dropped = Tensor::empty({1, k, 3 * patch * patch});
-      PatchSelector(s, normalize)(pixels, 1, 2, keep.data<std::int64_t>(), dropped.data<float>());
+      const auto ids = [&](const Tensor& t) {
+        return std::span(t.data<std::int64_t>(), static_cast<std::size_t>(k));
+      };
+      PatchSelector(s, normalize)(pixels, 1, 2, ids(keep), dropped.data<float>());
       CHECK(dropped.to_vector<float>() == patchify(image, patch, keep).to_vector<float>());
       s.mode = PatchSelection::Mode::zero;
       const Tensor zeroed = Tensor::empty(pixels.shape()), same = Tensor::empty({1, k}, DType::i64);
-      PatchSelector(s, normalize)(pixels, 1, 2, same.data<std::int64_t>(), zeroed.data<float>());
+      PatchSelector(s, normalize)(pixels, 1, 2, ids(same), zeroed.data<float>());
       CHECK(same.to_vector<std::int64_t>() == keep.to_vector<std::int64_t>());
       CHECK(patchify(zeroed, patch, keep).to_vector<float>() == dropped.to_vector<float>());
       std::int64_t zeros = 0;

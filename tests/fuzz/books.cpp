@@ -37,6 +37,27 @@ Inputs seeds_of_experiment() {
           "{\"experiment\": \"quick\", \"scale\": \"smoke\", \"arms\": {\"vit\": \"[run]\\n\"}}"};
 }
 
+// A file in the form of train/experiments, and the plan it makes.
+void take_question(const std::string& input) {
+  using namespace experiment;
+  const ExperimentFile file = parse_experiment(input, "my.toml");
+  const Plan plan = make_plan(file, {});
+  const Plan again =
+      surely([&] { return make_plan(parse_experiment(to_toml(file), "my.toml"), {}); });
+  must(again.arms.size() == plan.arms.size() && again.repeats == plan.repeats, "the same plan");
+  for (std::size_t i = 0; i < plan.arms.size(); ++i)
+    must(again.arms[i].config == plan.arms[i].config, "the same arm");
+}
+
+Inputs seeds_of_question() {
+  Inputs seeds{
+      "[experiment]\nquestion = 'q'\nbase = 'shapes'\n[[arm]]\nname = 'a'\n[[arm]]\nname = 'b'\n"
+      "set = ['train.epochs=2']\n[[arm.phase]]\nkind = 'prune'\n[sweep]\n'train.epochs' = [1]\n"};
+  for (const BuiltinText& builtin : experiment::builtin_experiments())
+    seeds.emplace_back(builtin.toml);
+  return seeds;
+}
+
 void take_diff(const std::string& input) {
   static const bool silent = std::freopen("/dev/null", "w", stdout) != nullptr;
   must(silent, "/dev/null");
@@ -72,6 +93,7 @@ Inputs seeds_of_powercap() {
 
 HG_PARSER(calibration)
 HG_PARSER(experiment)
+HG_PARSER(question)
 HG_PARSER(diff)
 HG_PARSER(powercap)
 

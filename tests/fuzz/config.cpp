@@ -18,7 +18,7 @@ void take_config(const std::string& input) { check_written(parse_config(input, "
 Inputs seeds_of_config() {
   Inputs seeds{
       "[run]\nseed = 1\n[[phase]]\nkind = 'prune'\nfreeze = ['a']\n[phase.train]\nepochs = 2\n"};
-  for (const BuiltinConfig& builtin : builtin_configs()) seeds.emplace_back(builtin.toml);
+  for (const BuiltinText& builtin : builtin_configs()) seeds.emplace_back(builtin.toml);
   seeds.push_back(
       to_toml(load_config("paper-table2-12", {"model.attention=mgk", "phase.0.kind=pretrain"})));
   return seeds;

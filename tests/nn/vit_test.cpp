@@ -8,6 +8,7 @@
 #include <map>
 
 #include "autograd/tape.h"
+#include "tensor/observer.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/reduce.h"
 #include "tensor/ops/unary.h"
@@ -263,6 +264,79 @@ TEST_CASE("dropout acts in training alone, and as its stream says") {
   CHECK(dropped != logits(model, {&other}));
   RandomStream unused(1, "dropout");
   CHECK(logits(plain, {&unused}) == logits(plain));
+}
+
+TEST_CASE("a block leaves out branches of images as its plain form does") {
+  constexpr std::int64_t kImages = 9, kTokens = 5, kWidth = 12;
+  constexpr double kRate = 0.4;
+  nn::AttentionOptions attention;
+  attention.width = kWidth, attention.heads = 2, attention.dim_head = 6, attention.tokens = kTokens;
+  nn::Parameters made(3), again(3);
+  const nn::Block block(nn::Builder(made), "b", attention, 24, kRate);
+  const nn::Builder parts = nn::Builder(again).child("b");
+  const nn::LayerNorm norm1(parts, "norm1", kWidth);
+  const auto attend = nn::make_attention(parts, attention);
+  const nn::LayerNorm norm2(parts, "norm2", kWidth);
+  const nn::Mlp mlp(parts, kWidth, 24, 0);
+  const Tensor x = Tensor::empty({kImages, kTokens, kWidth});
+  RandomStream values(4, "x");
+  fill_normal(x, values, 0, 1);
+
+  RandomStream stream(5, "dropout"), same(5, "dropout");
+  int left_out = 0;
+  const auto with = [&](const Tensor& before, const Tensor& branch) {
+    const std::vector<float> scale =
+        dropout(Tensor::full({kImages}, 1), kRate, same).to_vector<float>();
+    const Tensor sum = before.clone();
+    for (std::int64_t i = 0; i < sum.numel(); ++i)
+      sum.data<float>()[i] +=
+          scale[static_cast<std::size_t>(i / (kTokens * kWidth))] * branch.data<float>()[i];
+    for (const float s : scale) {
+      CHECK((s == 0 || s == doctest::Approx(1 / (1 - kRate))));
+      left_out += s == 0;
+    }
+    return sum;
+  };
+  const Tensor attended = with(x, (*attend)(norm1(x), {}, {}));
+  const Tensor expected = with(attended, mlp(norm2(attended), {}));
+  CHECK(left_out > 0);
+  CHECK(left_out < 2 * kImages);
+  const std::vector<float> got = block(x, {&stream}).to_vector<float>(),
+                           want = expected.to_vector<float>();
+  for (std::size_t i = 0; i < got.size(); ++i)
+    CHECK(got[i] == doctest::Approx(want[i]).epsilon(1e-5));
+  const Tensor whole = add(x, (*attend)(norm1(x), {}, {}));
+  CHECK(block(x, {}).to_vector<float>() == add(whole, mlp(norm2(whole), {})).to_vector<float>());
+}
+
+// The rates at which ops drop, by layer.
+class Rates final : public Observer {
+ public:
+  void op_end(const OpCall& call) override {
+    if (const auto* drop = dynamic_cast<const ops::Dropout*>(&call.op))
+      all.emplace_back(call.scope->path, drop->probability);
+  }
+  std::vector<std::pair<std::string, double>> all;
+};
+
+TEST_CASE("the rate of branches left out grows from 0 to that of the last block") {
+  VitOptions o = small();
+  o.depth = 3, o.drop_path = 0.2;
+  const Vit model(o, 1);
+  Rates rates;
+  {
+    const ObserverGuard guard(rates);
+    RandomStream stream(1, "dropout");
+    logits(model, {&stream});
+    logits(model);  // evaluation drops nothing
+  }
+  REQUIRE(rates.all.size() == 4);  // two branches of blocks 1 and 2
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(rates.all[i].first.starts_with(i < 2 ? "blocks.1" : "blocks.2"));
+    CHECK(rates.all[i].second == doctest::Approx(i < 2 ? 0.1 : 0.2));
+  }
+  o.drop_path = 0;
+  CHECK(logits(model) == logits(Vit(o, 1)));
 }
 
 TEST_CASE("images and sizes that don't fit are refused with their shapes") {

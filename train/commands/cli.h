@@ -19,7 +19,7 @@ namespace hg {
 
 inline std::string config_help() {
   std::string names;
-  for (const BuiltinConfig& builtin : builtin_configs())
+  for (const BuiltinText& builtin : builtin_configs())
     names += fmt::format("{}{}", names.empty() ? "" : ", ", builtin.name);
   return fmt::format("TOML file, or a built-in configuration ({})", names);
 }

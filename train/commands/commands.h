@@ -80,11 +80,19 @@ struct ReportOptions {
 int report_command(const ReportOptions& options);
 
 struct ExperimentOptions : ModelOptions {
-  std::string experiment, scale, out;
+  std::string experiment, shown;  // a built-in name or a file, "list", or "show" and which
+  std::string scale, out;
   std::optional<std::int64_t> repeats;
   std::optional<double> target, margin_points;  // micro F1; points of it
 };
 int experiment_command(const ExperimentOptions& options);
+
+struct TuneOptions : ModelOptions {
+  std::string experiment, scale, out;
+  std::optional<std::int64_t> runs;  // of each arm; none: as many as the halving takes
+  std::optional<double> joules;      // the same
+};
+int tune_command(const TuneOptions& options);
 
 struct ConfigOptions {
   std::string config;  // empty: none in particular

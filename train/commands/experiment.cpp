@@ -1,7 +1,12 @@
 // hgtrain experiment: repeated runs of several arms, and what they say about a question.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
 
 #include "tensor/base/files.h"
+#include "tensor/base/text.h"
+#include "tensor/base/usage_error.h"
 #include "train/commands/commands.h"
 #include "train/experiment/folder.h"
 #include "train/experiment/results.h"
@@ -11,6 +16,7 @@ namespace hg {
 namespace {
 
 using namespace experiment;
+using Json = nlohmann::ordered_json;
 
 std::vector<RunFigures> finished_runs(const std::string& folder,
                                       const std::vector<PlannedRun>& runs) {
@@ -47,8 +53,8 @@ bool train_all(const ExperimentOptions& options, const std::string& folder, cons
     if (progress_of(folder, run) == RunProgress::finished) continue;
     if (signals.requested()) return false;
     if (!options.quiet)
-      fmt::print(stderr, "{} {}, run {} of {}: {}, seed {}\n", plan.experiment, plan.scale, i + 1,
-                 runs.size(), run.arm->name, run.seed);
+      fmt::print(stderr, "{}, run {} of {}: {}, seed {}\n", described(plan.experiment, plan.scale),
+                 i + 1, runs.size(), run.arm->name, run.seed);
     const Config config = run.config();
     const std::string own = run_folder(folder, run);
     PhaseData data = open_run(config);
@@ -61,18 +67,50 @@ bool train_all(const ExperimentOptions& options, const std::string& folder, cons
   return true;
 }
 
+std::string default_folder(const Plan& plan) {
+  return fmt::format("experiments/{}{}{}", plan.experiment, plan.scale.empty() ? "" : "-",
+                     plan.scale);
+}
+
+void list_experiments(bool json) {
+  Json all = Json::array();
+  for (const BuiltinText& builtin : builtin_experiments()) {
+    const ExperimentFile file = load_experiment(std::string(builtin.name));
+    std::vector<std::string> arms;
+    for (const FileArm& arm : file.arms) arms.push_back(arm.name);
+    if (!json) fmt::print("{}: {}\n  {}\n", file.name, file.question, fmt::join(arms, ", "));
+    all.push_back({{"name", file.name}, {"question", file.question}, {"arms", arms}});
+  }
+  if (json) fmt::print("{}\n", Json{{"experiments", all}}.dump());
+}
+
+void show_experiment(const std::string& which) {
+  usage_require(!which.empty(), "experiment show", "expected the experiment to show");
+  fmt::print("{}", find_text(which, builtin_experiments(), printable(which), "experiment").toml);
+}
+
+// Lists or shows experiments. False: one is to be run.
+bool told(const ExperimentOptions& options) {
+  if (options.experiment == "show") {
+    show_experiment(options.shown);
+    return true;
+  }
+  usage_require(options.shown.empty(), printable(options.shown), "expected one experiment");
+  if (options.experiment == "list") list_experiments(options.json);
+  return options.experiment == "list";
+}
+
 }  // namespace
 
 int experiment_command(const ExperimentOptions& options) {
+  if (told(options)) return 0;
   const Plan plan = make_plan({options.experiment, options.scale, options.all_settings(),
                                options.repeats, options.target, options.margin_points});
   for (const auto& arm : plan.arms) check_run(arm.config);
   use_device(plan.arms[0].config);
   options.tell_device(plan.arms[0].config);
   open_phases(plan.arms[0].config);  // fails before a folder is made
-  const std::string folder = options.out.empty()
-                                 ? fmt::format("experiments/{}-{}", plan.experiment, plan.scale)
-                                 : options.out;
+  const std::string folder = options.out.empty() ? default_folder(plan) : options.out;
   const std::unique_ptr<FolderLock> lock = claim_folder(folder, plan);
   const std::vector<PlannedRun> runs = schedule(plan);
   for (const PlannedRun& run : runs) progress_of(folder, run);  // refuses what is not of this plan

@@ -1,6 +1,7 @@
 // hgtrain info: parameters, FLOPs and bytes of one image, counted by walking the model without
 // computing it.
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "energy/books/labels.h"
 #include "tensor/base/enum_names.h"
@@ -79,7 +80,7 @@ void count_scoring(const ModelConfig& m, const PatchSelection& selection) {
 CostTable table_of_one_image(const Config& config, const nn::VitOptions& options,
                              const std::optional<PatchSelection>& selection) {
   CostTable table;
-  if (selection) {
+  if (selection && selection->scored()) {
     const ObserverGuard guard(table);
     count_scoring(config.model, *selection);
   }
@@ -126,6 +127,7 @@ Json to_json(const Unfiltered& u, const Row& filtered) {
     expected[key] = u.expected(value.get<double>(), without[key].get<double>());
   return {{"patches", u.patches},
           {"kept", u.selection.keep},
+          {"kept_end", *u.selection.keep_end},
           {"mode", enum_name(u.selection.mode)},
           {"prob", u.selection.prob},
           {"flops_all_patches", without},
@@ -180,6 +182,12 @@ void print_table(const CostTable& table, const Row& total) {
       static_cast<double>(total.backward.flops_mm) * 1e-9);
 }
 
+// FLOPs of a step, over all epochs of the phase.
+double mean_of_epochs(const Config& config, std::size_t index) {
+  const std::vector<double> flops = flops_by_epoch(config, index);
+  return std::reduce(flops.begin(), flops.end()) / static_cast<double>(flops.size());
+}
+
 // Of every phase of the run, where it has a cost of its own.
 Json phases_json(const Config& config) {
   Json phases = Json::array();
@@ -188,9 +196,20 @@ Json phases_json(const Config& config) {
     if (const auto cost = step_cost(config, i)) {
       row["images_per_step"] = cost->images;
       row["flops_per_step"] = flops_of(cost->forward, cost->backward);
+      row["flops_per_step_mean"] = mean_of_epochs(config, i);
     }
   }
   return phases;
+}
+
+void print_growth(const Config& config, const PatchSelection& selection) {
+  const std::size_t last = config.phases.size() - 1;
+  if (selection.keep_end == selection.keep || !step_cost(config, last)) return;
+  fmt::print(
+      "select: {} patches in the last epoch; over all epochs, a step of {} images takes a "
+      "mean of {:.4f} GFLOP\n",
+      *selection.keep_end, config.phases[last].train.batch_size,
+      mean_of_epochs(config, last) * 1e-9);
 }
 
 void print_phases(const Config& config) {
@@ -217,8 +236,9 @@ int info_command(const InfoOptions& options) {
       options.weights.empty()
           ? options_to_measure(config)
           : vit_options(config, read_safetensors(options.weights), options.weights);
-  const auto selection = patch_selection(config, Split::train);
-  const CostTable table = table_of_one_image(config, model, selection);
+  const auto selection = patch_selection(config, config.phases.back(), Split::train);
+  const CostTable table =
+      table_of_one_image(config, model, patch_selection(config, config.phases.back(), 0));
   const Row total = total_of(table);
   std::optional<Unfiltered> unfiltered;
   if (selection)
@@ -227,6 +247,7 @@ int info_command(const InfoOptions& options) {
   if (!options.json) {
     print_table(table, total);
     if (unfiltered) print_selection(*unfiltered, total);
+    if (selection) print_growth(config, *selection);
     print_phases(config);
     return 0;
   }

@@ -111,7 +111,8 @@ int predict_command(const PredictOptions& options) {
   usage_require(!loaded.card.normalization.mean.empty(), weights,
                 "does not say how pixels are normalised");
   if (!options.draw.empty()) make_folder(options.draw);
-  const Predictor predict{loaded, patch_selection(config, Split::test), detects(config)};
+  const Predictor predict{loaded, patch_selection(config, config.phases.back(), Split::test),
+                          detects(config)};
   options.tell_device(config);
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const std::string& file : options.images) {

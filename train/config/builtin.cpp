@@ -3,8 +3,8 @@
 namespace hg {
 
 // Written by CMake from train/configs/*.toml.
-const std::vector<BuiltinConfig>& builtin_configs() {
-  static const std::vector<BuiltinConfig> configs = {
+const std::vector<BuiltinText>& builtin_configs() {
+  static const std::vector<BuiltinText> configs = {
 #include "train/config/builtin.inc"
   };
   return configs;

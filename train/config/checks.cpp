@@ -54,16 +54,33 @@ void check_options(const std::string& prefix, std::string_view variant_key,
   }
 }
 
+// Patches without scores can be drawn, but none is better than another.
+void check_random_patches(const SelectConfig& s, const Origins& origins) {
+  constexpr std::string_view kNoScore = "with select.heuristic = \"random\", which has no scores";
+  usage_require(s.probabilistic, origins.who("select.probabilistic"), "expected true {}", kNoScore);
+  usage_require(s.eval == SelectConfig::Eval::all, origins.who("select.eval"),
+                "expected \"all\" {}, got \"{}\"", kNoScore, enum_name(s.eval));
+  usage_require(s.form == PatchScoreOptions::Form::robust, origins.who("select.form"),
+                "expected \"robust\" {}, got \"{}\"", kNoScore, enum_name(s.form));
+}
+
 void check_selection(const Config& c, const Origins& origins) {
   if (!c.select.heuristic) return;
-  const std::int64_t patches = patches_of(c.model), kept = c.select.top_k.of(patches);
+  const std::int64_t patches = patches_of(c.model);
+  const KeptPatches kept = kept_patches(c);
   using Heuristic = PatchScoreOptions::Heuristic;
-  usage_require(kept >= 1 && kept <= patches, origins.who("select.top_k"),
-                "expected 1 to {} patches, got {}", patches, kept);
-  usage_require(c.model.in_channels == 1 || c.model.in_channels == 3,
-                origins.who("select.heuristic"),
-                "expected \"none\" with model.in_channels = {}: patches are scored in gray or RGB",
-                c.model.in_channels);
+  for (const auto& [key, k] :
+       {std::pair{"select.top_k", kept.first}, {"select.top_k_end", kept.last}})
+    usage_require(k >= 1 && k <= patches, origins.who(key), "expected 1 to {} patches, got {}",
+                  patches, k);
+  const bool random = c.select.heuristic == Heuristic::random;
+  if (random) check_random_patches(c.select, origins);
+  usage_require(
+      random || c.model.in_channels == 1 || c.model.in_channels == 3,
+      origins.who("select.heuristic"),
+      "expected \"none\" or \"random\" with model.in_channels = {}: patches are scored in "
+      "gray or RGB",
+      c.model.in_channels);
   usage_require(c.select.heuristic != Heuristic::variance || c.model.patch_size >= 2,
                 origins.who("select.heuristic"),
                 "expected another than \"variance\" with model.patch_size = 1: a pixel has none");
@@ -187,6 +204,18 @@ void check_attention(const Config& config, const Origins& origins) {
                   o.variant, factor);
 }
 
+// Muon changes whole matrices; a gate leaves those of some heads as they are.
+void check_optimizers(const Config& config, const Origins& origins) {
+  using Gate = nn::AttentionOptions::Gate;
+  for (std::size_t i = 0; i < config.phases.size(); ++i)
+    usage_require(config.phases[i].train.optimizer != TrainConfig::Optimizer::muon ||
+                      config.attention.gate != Gate::head,
+                  origins.who("train.optimizer"),
+                  "expected another than \"muon\" with attention.gate = \"head\", got \"muon\" in "
+                  "phase {}",
+                  i);
+}
+
 }  // namespace
 
 void check(const Config& config, const Origins& origins) {
@@ -197,6 +226,7 @@ void check(const Config& config, const Origins& origins) {
   check_selection(config, origins);
   check_teacher(config.loss, origins);
   check_attention(config, origins);
+  check_optimizers(config, origins);
   for (std::size_t i = 0; i < config.phases.size(); ++i)
     check_options<sections::PhaseOptions>(fmt::format("phase.{}", i), "kind", config.phases[i].kind,
                                           origins);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -96,15 +97,40 @@ Config load_config(const std::string& path_or_name, const std::vector<std::strin
 Config parse_config(std::string_view toml, const std::string& source,
                     const std::vector<std::string>& settings = {});
 
+// A configuration as text. Paths in it start from `folder`; empty: from where the program runs.
+struct ConfigText {
+  std::string toml, source, folder = "";
+};
+// "section.key=value" on top of a configuration, and where it stands, for messages.
+struct Setting {
+  std::string text, origin = "--set";
+};
+// With `phases`, so many phases take the place of the text's own; settings fill them.
+Config parse_config(const ConfigText& text, const std::vector<Setting>& settings,
+                    std::optional<std::size_t> phases = {});
+
+// The key of a setting: "section.key".
+std::string key_of(const std::string& setting);
+
 // The whole resolved configuration: parse_config() of it gives an equal Config.
 std::string to_toml(const Config& config);
 
 // The first key in which they differ: "train.epochs = 5, not 3"; empty: none.
 std::string first_difference(const Config& a, const Config& b);
 
-struct BuiltinConfig {
+// A file that the program holds: its name without ".toml", and its text.
+struct BuiltinText {
   std::string_view name, toml;
 };
-const std::vector<BuiltinConfig>& builtin_configs();
+const std::vector<BuiltinText>& builtin_configs();
+
+// The text of a file, or of the built-in one of this name. Throws UsageError, which begins with
+// `who`, where there is neither; `what` says what they are texts of.
+struct BuiltinOrFile {
+  std::string toml;
+  bool builtin = false;
+};
+BuiltinOrFile find_text(const std::string& path_or_name, const std::vector<BuiltinText>& builtin,
+                        const std::string& who, const char* what);
 
 }  // namespace hg

@@ -17,6 +17,7 @@ struct Check {
   std::vector<std::string> choices{};         // of a string
   bool (*valid)(std::string_view) = nullptr;  // of a string
   std::string_view expected = "";             // in words, where low and high don't say it
+  bool path = false;                          // a string that names a file or folder
   std::string_view variants = "";  // of model.attention or phase.kind that have the key; "" all
 
   Check of(std::string_view names) const {
@@ -39,6 +40,10 @@ struct Key {
   Check check;
   std::string_view meaning;
 };
+
+bool is_path_key(std::string_view name);  // by its full name
+// A path that a file in `folder` names, as the program finds it.
+std::string path_from(const std::string& folder, const std::string& path);
 
 // Whether attention variant or kind of phase `variant` has the key.
 bool is_option_of(const Check& check, std::string_view variant);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 
 #include "data/open.h"
 #include "tensor/base/enum_names.h"
@@ -14,6 +15,7 @@ namespace {
 constexpr double kLargestInt = 1e15;
 
 Check any() { return {}; }
+Check path() { return {.path = true}; }
 Check range(double low, double high) { return {.low = low, .high = high}; }
 Check below_one() { return {.low = 0, .high = 1, .high_open = true}; }
 Check share_or_none() { return {.low = 0, .high = 1}; }
@@ -152,6 +154,26 @@ std::vector<std::string> all_key_names(const std::string& phase) {
 
 }  // namespace
 
+bool is_path_key(std::string_view name) {
+  constexpr std::string_view kFirst = "phase.0";
+  std::string normal(name);
+  if (const std::string phase = phase_part(name); name.starts_with(phase))
+    normal.replace(0, phase.size(), kFirst);
+  Config config;
+  config.phases.push_back(phase_of(config));
+  bool found = false;
+  for_each_section_and_phase(config, [&]<class Section>(const std::string& prefix, const Section&) {
+    for (const Key<Section>& key : keys_of<Section>())
+      found |= key.check.path && normal == fmt::format("{}.{}", prefix, key.name);
+  });
+  return found;
+}
+
+std::string path_from(const std::string& folder, const std::string& path) {
+  if (folder.empty() || path.empty()) return path;
+  return (std::filesystem::path(folder) / path).lexically_normal().string();
+}
+
 bool is_option_of(const Check& check, std::string_view variant) {
   const std::vector<std::string_view> names = words(check.variants);
   return names.empty() || std::find(names.begin(), names.end(), variant) != names.end();
@@ -185,7 +207,9 @@ void check_value(const Check& check, const std::string& value, const std::string
              fmt::join(names, ", "), printable(value), hint);
 }
 
-void check_value(const Check&, CountOrFraction value, const std::string& who) {
+// A range from 0 allows none: a count of 0.
+void check_value(const Check& check, CountOrFraction value, const std::string& who) {
+  if (check.low == 0 && value == CountOrFraction::count(0)) return;
   if (value.is_fraction)
     usage_require(value.value > 0 && value.value <= 1, who,
                   "expected a fraction above 0 and at most 1, got {}", value.value);

@@ -15,9 +15,10 @@ constexpr std::size_t kMostPhases = 64;
 // sections, phases of the file on top of the sections, settings of phases.
 class Reader {
  public:
-  explicit Reader(std::string source) { origins_.source = std::move(source); }
+  explicit Reader(const ConfigText& text) : folder_(text.folder) { origins_.source = text.source; }
 
-  Config read(const toml::table& file, const std::vector<std::string>& settings);
+  Config read(const toml::table& file, const std::vector<Setting>& settings,
+              std::optional<std::size_t> phases);
 
  private:
   std::string origin_of(const toml::node& node) const {
@@ -34,8 +35,9 @@ class Reader {
   void read_phases(const toml::table& file);
   void read_phase(const toml::node& node, std::size_t index);
 
-  void apply(const std::string& key, const Setting& setting);
+  void apply(const std::string& key, const SettingValue& value, const std::string& origin);
 
+  const std::string folder_;  // that paths of the file start from
   Config config_;
   Origins origins_;
 };
@@ -61,12 +63,14 @@ bool Reader::read_key(const Given& given, const std::string& origin, const std::
     const std::string full = fmt::format("{}.{}", prefix, name);
     const std::string who = fmt::format("{}: {}", origin, full);
     Value value = key.get(section);
+    const bool from_file = std::is_same_v<Given, toml::node>;
     std::visit(
         [&](auto& typed) {
           read_value(given, typed, who);
           check_value(key.check, typed, who);
         },
         value);
+    if (from_file && key.check.path) value = path_from(folder_, std::get<std::string>(value));
     key.set(section, value);
     origins_.of_key[full] = origin;
     return true;
@@ -128,35 +132,38 @@ void Reader::read_phases(const toml::table& file) {
 }
 
 // "phase.0.train.epochs" or "train.epochs"
-void Reader::apply(const std::string& key, const Setting& setting) {
+void Reader::apply(const std::string& key, const SettingValue& value, const std::string& origin) {
   const std::size_t dot = std::min(key.rfind('.'), key.size());
   const std::string prefix = key.substr(0, dot), name = key.substr(std::min(dot + 1, key.size()));
   bool known = false, phase_exists = false;
   for_each_section_and_phase(config_, [&](const std::string& its_prefix, auto& section) {
     phase_exists |= is_of_phase(its_prefix) && key.starts_with(its_prefix + ".");
-    if (prefix == its_prefix) known = read_key(setting, "--set", prefix, name, section);
+    if (prefix == its_prefix) known = read_key(value, origin, prefix, name, section);
   });
-  usage_require(!is_of_phase(key) || phase_exists, "--set",
+  usage_require(!is_of_phase(key) || phase_exists, origin,
                 "{}: expected phase.N.key, where N is 0 to {}", printable(key),
                 config_.phases.size() - 1);
-  if (!known) unknown_key("--set", key);
+  if (!known) unknown_key(origin, key);
 }
 
-Config Reader::read(const toml::table& file, const std::vector<std::string>& settings) {
+Config Reader::read(const toml::table& file, const std::vector<Setting>& settings,
+                    std::optional<std::size_t> phases) {
   const auto apply_all = [&](bool of_phases) {
-    for (const std::string& setting : settings) {
-      const std::size_t equals = setting.find('=');
-      usage_require(equals != std::string::npos && equals > 0, "--set",
-                    "expected section.key=value, got \"{}\"", printable(setting));
-      const std::string_view text = setting;
-      const std::string key(trimmed(text.substr(0, equals)));
+    for (const auto& [text, origin] : settings) {
+      const std::size_t equals = text.find('=');
+      usage_require(equals != std::string::npos && equals > 0, origin,
+                    "expected section.key=value, got \"{}\"", printable(text));
+      const std::string key = key_of(text);
       if (is_of_phase(key) == of_phases)
-        apply(key, {std::string(trimmed(text.substr(equals + 1)))});
+        apply(key, {std::string(trimmed(std::string_view(text).substr(equals + 1)))}, origin);
     }
   };
   read_sections(file);
   apply_all(false);
-  read_phases(file);
+  if (phases)
+    config_.phases.assign(*phases, phase_of(config_));
+  else
+    read_phases(file);
   apply_all(true);
   resolve(config_, origins_);
   return config_;
@@ -164,26 +171,41 @@ Config Reader::read(const toml::table& file, const std::vector<std::string>& set
 
 }  // namespace
 
-Config parse_config(std::string_view toml, const std::string& source,
-                    const std::vector<std::string>& settings) {
-  const auto parsed = parse_toml(toml);
-  if (const TomlFault* fault = std::get_if<TomlFault>(&parsed))
-    usage_fail(fmt::format("{}:{}", source, fault->line), "not TOML: {}", fault->fault);
-  return Reader(source).read(std::get<toml::table>(parsed), settings);
+std::string key_of(const std::string& setting) {
+  return std::string(trimmed(std::string_view(setting).substr(0, setting.find('='))));
 }
 
-Config load_config(const std::string& path_or_name, const std::vector<std::string>& settings) {
+Config parse_config(const ConfigText& text, const std::vector<Setting>& settings,
+                    std::optional<std::size_t> phases) {
+  return Reader(text).read(toml_or_fail(text.toml, text.source), settings, phases);
+}
+
+Config parse_config(std::string_view toml, const std::string& source,
+                    const std::vector<std::string>& settings) {
+  std::vector<Setting> with_origins;
+  for (const std::string& setting : settings) with_origins.push_back({setting});
+  return parse_config(ConfigText{std::string(toml), source}, with_origins);
+}
+
+BuiltinOrFile find_text(const std::string& path_or_name, const std::vector<BuiltinText>& builtin,
+                        const std::string& who, const char* what) {
   std::vector<std::string> names;
-  for (const BuiltinConfig& builtin : builtin_configs()) {
-    if (builtin.name == path_or_name) return parse_config(builtin.toml, path_or_name, settings);
-    names.emplace_back(builtin.name);
+  for (const BuiltinText& text : builtin) {
+    if (text.name == path_or_name) return {std::string(text.toml), true};
+    names.emplace_back(text.name);
   }
   const bool is_path = path_or_name.find_first_of("/.") != std::string::npos;
   std::error_code error;
-  usage_require(is_path || std::filesystem::exists(path_or_name, error), printable(path_or_name),
-                "no such file, nor a built-in configuration; did you mean {}? (built in: {})",
+  usage_require(is_path || std::filesystem::exists(path_or_name, error), who,
+                "no such file, nor a built-in {}; did you mean {}? (built in: {})", what,
                 nearest(path_or_name, names), fmt::join(names, ", "));
-  return parse_config(read_text(path_or_name), path_or_name, settings);
+  return {read_text(path_or_name), false};
+}
+
+Config load_config(const std::string& path_or_name, const std::vector<std::string>& settings) {
+  const std::string toml =
+      find_text(path_or_name, builtin_configs(), printable(path_or_name), "configuration").toml;
+  return parse_config(toml, path_or_name, settings);
 }
 
 }  // namespace hg

@@ -52,6 +52,7 @@ nn::VitOptions vit_options(const Config& config) {
           .classes = m.num_classes,
           .pool = m.pool,
           .dropout = m.dropout,
+          .drop_path = m.drop_path,
           .qkv_bias = m.qkv_bias,
           .init = m.init,
           .positions = m.positions,

@@ -55,6 +55,9 @@ const PhaseKind& kind_of(const PhaseConfig& phase);
 
 // Epochs, and so rows of metrics.csv, of a phase; one without training steps counts as one.
 std::int64_t epochs_of(const PhaseConfig& phase);
+// Whether an evaluation follows that epoch, counted from 0: one of every train.eval_every, and the
+// last.
+bool is_evaluated(const PhaseConfig& phase, std::int64_t epoch);
 // Whether a phase of the run is of such a kind: any_phase(config, &PhaseKind::prunes).
 bool any_phase(const Config& config, bool PhaseKind::*trait);
 // A run that ends with a phase that finds boxes is a detector: its boxes count beside its classes.

@@ -12,10 +12,20 @@ namespace hg {
 // Patches of an image.
 std::int64_t patches_of(const ModelConfig& model);
 
-// How patches are chosen in training, or in evaluation; none: all of them are kept.
-std::optional<PatchSelection> patch_selection(const Config& config, Split split);
+// How many of them the first and the last epoch of a phase keep, in batches that are filtered.
+struct KeptPatches {
+  std::int64_t first = 0, last = 0;
+};
+KeptPatches kept_patches(const Config& config);
 
-// k if training batches can be shortened, else none.
-std::optional<std::int64_t> dropped_to(const Config& config);
+// How patches are chosen in the phase's training, or in evaluation; none: all of them are kept.
+std::optional<PatchSelection> patch_selection(const Config& config, const PhaseConfig& phase,
+                                              Split split);
+// The same in one epoch of training, with its k throughout.
+std::optional<PatchSelection> patch_selection(const Config& config, const PhaseConfig& phase,
+                                              std::int64_t epoch);
+
+// Whether training batches can be shortened.
+bool drops_patches(const Config& config);
 
 }  // namespace hg

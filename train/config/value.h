@@ -1,5 +1,5 @@
-// Values of a configuration from TOML nodes and from --set, by the type of their key. Private to
-// load.cpp, the one source that compiles the TOML library.
+// Values of a configuration from TOML nodes and from settings, by the type of their key. Private to
+// the two sources that compile the TOML library: load.cpp and train/experiment/file.cpp.
 #pragma once
 
 #define TOML_ENABLE_FORMATTERS 0
@@ -90,13 +90,20 @@ inline std::variant<toml::table, TomlFault> parse_toml(std::string_view text) {
   }
 }
 
-// The value of "--set key=value": TOML, where the quotes of a string may be left out.
-struct Setting {
+inline toml::table toml_or_fail(std::string_view text, const std::string& source) {
+  auto parsed = parse_toml(text);
+  if (const TomlFault* fault = std::get_if<TomlFault>(&parsed))
+    usage_fail(fmt::format("{}:{}", source, fault->line), "not TOML: {}", fault->fault);
+  return std::get<toml::table>(std::move(parsed));
+}
+
+// The value of a setting "key=value": TOML, where the quotes of a string may be left out.
+struct SettingValue {
   std::string text;
 };
 
 template <class T>
-void read_value(const Setting& setting, T& value, const std::string& who) {
+void read_value(const SettingValue& setting, T& value, const std::string& who) {
   const bool quoted = setting.text.starts_with('"') || setting.text.starts_with('\'');
   const bool bare = std::is_same_v<T, std::string> && !quoted;
   const std::string text = bare ? toml_string(setting.text) : setting.text;

@@ -110,7 +110,7 @@ void mark_pareto(std::vector<ArmResult>& arms) {
 }
 
 std::optional<Target> target_of(const Plan& plan, const std::vector<ArmResult>& arms) {
-  if (plan.target_f1) return Target{*plan.target_f1, "given with --target"};
+  if (plan.target_f1) return Target{*plan.target_f1, "given with " + plan.target_from};
   if (arms.empty() || arms[0].name != plan.arms[0].name) return std::nullopt;
   return Target{
       kTargetShare * mean_of(arms[0].runs, [](const RunFigures& r) { return *r.micro_f1; }),
@@ -118,18 +118,19 @@ std::optional<Target> target_of(const Plan& plan, const std::vector<ArmResult>& 
                   arms[0].name)};
 }
 
+const Config& config_of(const Plan& plan, const std::string& name) {
+  return std::find_if(plan.arms.begin(), plan.arms.end(),
+                      [&](const Arm& a) { return a.name == name; })
+      ->config;
+}
+
 std::string obstacle(const Plan& plan, const ArmResult& baseline, const ArmResult& arm) {
-  const auto config_of = [&](const std::string& name) -> const Config& {
-    return std::find_if(plan.arms.begin(), plan.arms.end(),
-                        [&](const Arm& a) { return a.name == name; })
-        ->config;
-  };
   for (const ArmResult* side : {&baseline, &arm})
     for (const RunFigures& run : side->runs)
       if (run.energy_kind != baseline.runs[0].energy_kind)
         return fmt::format("kind of energy, {} and {}", baseline.runs[0].energy_kind,
                            run.energy_kind);
-  return incomparable(config_of(baseline.name), config_of(arm.name));
+  return incomparable(config_of(plan, baseline.name), config_of(plan, arm.name));
 }
 
 // An F1 has a margin within which it counts as the same.
@@ -211,6 +212,9 @@ Analysis analyse(const Plan& plan, const std::vector<RunFigures>& runs) {
   mark_pareto(a.arms);
   if (a.arms.empty() || a.arms[0].name != plan.arms[0].name) return a;
   for (const ArmResult& arm : a.arms) a.obstacles.push_back(obstacle(plan, a.arms[0], arm));
+  for (ArmResult& arm : a.arms)
+    arm.trains_unequally =
+        unequal_training(config_of(plan, a.arms[0].name), config_of(plan, arm.name));
   for (std::size_t i = 1; i < a.arms.size(); ++i)
     a.arms[i].flops_saving = flops_saving(pairs_of(a.arms[0], a.arms[i]));
   for (const Metric metric : kMetrics) compare_all(plan, a, metric);

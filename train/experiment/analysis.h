@@ -40,6 +40,8 @@ struct ArmResult {
   ToTarget to_target;
   double mean_flops = 0, mean_tokens_per_image = 0;
   std::optional<FlopsSaving> flops_saving;  // none: the baseline, or no seed in common with it
+  // What it trains more or less of than the baseline ("epochs, 5 and 6"); empty: nothing.
+  std::string trains_unequally;
   bool pareto = false;  // no other arm has less energy at no lower F1, by their means
 
   const std::optional<statistics::ArmSummary>& summary(Metric metric) const {

@@ -71,25 +71,47 @@ std::string flops_text(const ArmResult& arm) {
   return text;
 }
 
-std::string saving_sentence(const Contrast& energy, Finding finding, const std::string& flops) {
+// Why a saving is not shown.
+std::string shortcoming(const Contrast& energy, const ArmResult& arm) {
+  if (energy.shown_less())
+    return fmt::format(
+        "the arms differ in {}, and F1 is not shown to be the same or higher, so that less energy "
+        "is no saving",
+        arm.trains_unequally);
+  const Interval& i = *energy.comparison.saving_percent->interval;
+  return i.low <= 0 && i.high >= 0 ? "the interval holds 0"
+                                   : "the corrected test does not confirm it";
+}
+
+// "; the arms differ in epochs, 5 and 6"
+std::string unequal_note(const ArmResult& arm) {
+  return arm.trains_unequally.empty()
+             ? ""
+             : fmt::format("; the arms differ in {}", arm.trains_unequally);
+}
+
+std::string saving_sentence(const Contrast& energy, Finding finding, const ArmResult& arm) {
   const Comparison& c = energy.comparison;
   const double saving = c.saving_percent->value;
   const Interval& i = *c.saving_percent->interval;
   const std::string evidence = fmt::format("95 % interval {:.1f} to {:.1f}; {}; {}", i.low, i.high,
-                                           chosen_test(energy), flops);
+                                           chosen_test(energy), flops_text(arm));
   if (finding == Finding::no_saving_shown)
     return fmt::format("No saving shown: {:.1f} % of the energy saved ({}); {}.", saving, evidence,
-                       i.low <= 0 && i.high >= 0 ? "the interval holds 0"
-                                                 : "the corrected test does not confirm it");
+                       shortcoming(energy, arm));
   if (finding == Finding::costs_more)
     return fmt::format("It uses {:.1f} % more energy (saving {:.1f} %, {}).", -saving, saving,
                        evidence);
-  return fmt::format("It saves {:.1f} % of the energy ({}).", saving, evidence);
+  return fmt::format("It saves {:.1f} % of the energy ({}){}.", saving, evidence,
+                     unequal_note(arm));
 }
 
-Finding finding_of(const Contrast& energy, F1Finding f1) {
+bool as_good(F1Finding f1) { return f1 == F1Finding::equivalent || f1 == F1Finding::higher; }
+
+// Less training always needs less energy: that alone is no saving.
+Finding finding_of(const Contrast& energy, F1Finding f1, bool equal_training) {
   if (energy.shown_more()) return Finding::costs_more;
-  if (!energy.shown_less()) return Finding::no_saving_shown;
+  if (!energy.shown_less() || (!equal_training && !as_good(f1))) return Finding::no_saving_shown;
   return f1 == F1Finding::lower ? Finding::saves_at_lower_f1 : Finding::saves;
 }
 
@@ -114,8 +136,8 @@ ArmAnswer judge_arm(const Plan& plan, const Analysis& a, const ArmResult& arm,
         fmt::format("Nothing can be said of a saving ({}): there is no interval, as {}. ", means,
                     c.interval_refusal.empty() ? "an energy is not positive" : c.interval_refusal);
   } else {
-    result.finding = finding_of(*energy, result.f1);
-    result.text = saving_sentence(*energy, result.finding, flops_text(arm)) + " ";
+    result.finding = finding_of(*energy, result.f1, arm.trains_unequally.empty());
+    result.text = saving_sentence(*energy, result.finding, arm) + " ";
   }
   result.text += f1_sentence(f1->comparison, result.f1, plan.margin_points);
   return result;
@@ -164,12 +186,15 @@ std::size_t fewest_pairs(const Analysis& a) {
   return fewest;
 }
 
-// "hugginggreen saves 28.2 % of the energy at the same F1 (within 0.5 points)"
+// "hugginggreen saves 28.2 % of the energy at the same F1 (within 0.5 points)". Arms of unequal
+// training are marked.
 std::string claim(const Plan& plan, const Analysis& a, const ArmAnswer& arm) {
   const Contrast& energy = *a.contrast(arm.arm, Metric::energy_j);
   const Comparison& f1 = a.contrast(arm.arm, Metric::micro_f1)->comparison;
   const double points = 100 * std::abs(f1.b.mean - f1.a.mean);
-  const std::string saves = fmt::format("{} saves {:.1f} % of the energy", arm.arm,
+  const std::string& unequal = a.arm(arm.arm)->trains_unequally;
+  const std::string saves = fmt::format("{}{} saves {:.1f} % of the energy", arm.arm,
+                                        unequal.empty() ? "" : fmt::format(" ({})", unequal),
                                         energy.comparison.saving_percent->value);
   if (arm.f1 == F1Finding::equivalent)
     return fmt::format("{} at the same F1 (within {:g} points)", saves, plan.margin_points);
@@ -180,11 +205,14 @@ std::string claim(const Plan& plan, const Analysis& a, const ArmAnswer& arm) {
                      arm.f1 == F1Finding::lower ? "lower" : "higher");
 }
 
-// "hugginggreen (28.2 %, p = 0.250)"
+// "hugginggreen (28.2 %, p = 0.250)"; what is significant, but bought by less training, says so.
 std::string not_shown(const Analysis& a, const std::string& arm) {
   const Contrast& energy = *a.contrast(arm, Metric::energy_j);
-  return fmt::format("{} ({:.1f} %, {})", arm, energy.comparison.saving_percent->value,
-                     p_text(energy.p_holm));
+  return fmt::format(
+      "{} ({:.1f} %, {}{})", arm, energy.comparison.saving_percent->value, p_text(energy.p_holm),
+      energy.shown_less()
+          ? fmt::format("; {}, F1 not shown to be the same", a.arm(arm)->trains_unequally)
+          : "");
 }
 
 bool unreserved(const ArmAnswer& arm) {
@@ -235,7 +263,7 @@ bool goal_shown(const Goal& goal, const Comparison& energy, const Comparison& f1
          100 * f1.paired_t->interval.high <= goal.f1_points;  // of baseline - arm
 }
 
-std::string goal_sentence(const Goal& goal, const Analysis& a) {
+std::string goal_sentence(const Goal& goal, const Analysis& a, const std::vector<ArmAnswer>& arms) {
   const std::string what =
       fmt::format("Goal: at least {:.0f} % less energy at a micro F1 at most {:.1f} points lower",
                   goal.saving_percent, goal.f1_points);
@@ -244,6 +272,11 @@ std::string goal_sentence(const Goal& goal, const Analysis& a) {
                  *f1 = a.contrast(a.arms[1].name, Metric::micro_f1);
   if (!energy || !f1 || !energy->comparison.saving_percent || !a.obstacles[1].empty())
     return what + ": not to be judged.";
+  if (!a.arms[1].trains_unequally.empty() && !as_good(arms[0].f1))
+    return fmt::format(
+        "{}: not to be judged, as the arms differ in {}, and F1 is not shown to be "
+        "the same or higher.",
+        what, a.arms[1].trains_unequally);
   const double saving = energy->comparison.saving_percent->value;
   const double points = 100 * (f1->comparison.b.mean - f1->comparison.a.mean);
   const bool reached = saving >= goal.saving_percent && points >= -goal.f1_points;
@@ -278,6 +311,18 @@ void add_cpu_caveat(const Analysis& a, std::vector<std::string>& caveats) {
         fmt::format("{} of {} runs got less than {:.0f} % of the cores they asked for, one of them "
                     "{:.0f} %: other work on the machine held them up.",
                     held_up, all, 100 * kFullCpuShare, 100 * least));
+}
+
+void add_training_caveat(const Analysis& a, std::vector<std::string>& caveats) {
+  std::vector<std::string> unequal;
+  for (const ArmResult& arm : a.arms)
+    if (!arm.trains_unequally.empty())
+      unequal.push_back(fmt::format("{} ({})", arm.name, arm.trains_unequally));
+  if (!unequal.empty())
+    caveats.push_back(
+        fmt::format("Arms train unequally, against {}: {}. Compared are joules at an F1 that is "
+                    "shown to be the same or higher, and joules to the target F1.",
+                    a.arms[0].name, fmt::join(unequal, ", ")));
 }
 
 std::vector<std::string> caveats_of(const Plan& plan, const Analysis& a) {
@@ -320,8 +365,9 @@ Answer answer(const Plan& plan, const Analysis& analysis) {
     result.arms.push_back(std::move(arm));
   }
   result.headline = headline(plan, analysis, result.arms);
-  if (plan.goal) result.goal = goal_sentence(*plan.goal, analysis);
+  if (plan.goal) result.goal = goal_sentence(*plan.goal, analysis, result.arms);
   result.caveats = caveats_of(plan, analysis);
+  add_training_caveat(analysis, result.caveats);
   add_cpu_caveat(analysis, result.caveats);
   return result;
 }

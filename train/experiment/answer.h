@@ -1,7 +1,7 @@
 // The answer to an experiment's question in words that follow from its numbers, by fixed rules:
-// energy is saved where data, epochs, batch and device are equal, the 95 % interval of the saving
-// lies above 0 and the corrected test agrees; F1 is the same where a test of equivalence says so.
-// Pure.
+// energy is saved where data and device are equal, the 95 % interval of the saving lies above 0 and
+// the corrected test agrees; F1 is the same where a test of equivalence says so. Where epochs or
+// batch differ, less energy is a saving only at an F1 that is shown to be the same or higher. Pure.
 #pragma once
 
 #include "train/experiment/analysis.h"

@@ -1,7 +1,10 @@
 #include "train/experiment/folder.h"
 
+#include <fmt/ranges.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tensor/base/files.h"
 #include "tensor/base/json_value.h"
@@ -16,12 +19,24 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
+// Arms that were added, renamed or taken away make another experiment.
+void check_arms(const std::string& folder, const JsonValue& kept, const Plan& plan) {
+  std::set<std::string> names;
+  for (const Arm& arm : plan.arms) names.insert(arm.name);
+  const std::vector<std::string> keys = kept.keys();
+  const std::set<std::string> before(keys.begin(), keys.end());
+  usage_require(names == before, folder,
+                "was begun with the arms {}, not {}; --out names another folder",
+                printable(fmt::format("{}", fmt::join(before, ", "))), fmt::join(names, ", "));
+}
+
 void check_identity(const std::string& folder, const JsonValue& before, const Plan& plan) {
   const std::string experiment = before.text_if_any("experiment"),
                     scale = before.text_if_any("scale");
   usage_require(experiment == plan.experiment && scale == plan.scale, folder,
-                "holds {} at scale {}, not {} at scale {}; --out names another folder",
-                printable(experiment), printable(scale), plan.experiment, plan.scale);
+                "holds {}, not {}; --out names another folder",
+                printable(described(experiment, scale)), described(plan.experiment, plan.scale));
+  check_arms(folder, before["arms"], plan);
   for (const Arm& arm : plan.arms) {
     const std::string kept = before["arms"].text_if_any(arm.name);
     const std::string difference = first_difference(

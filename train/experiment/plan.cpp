@@ -1,231 +1,101 @@
 #include "train/experiment/plan.h"
-#include "train/config/phase_kind.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <set>
 
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
+#include "train/config/key.h"
+#include "train/config/phase_kind.h"
 
 namespace hg::experiment {
 namespace {
 
-// --- Scales: one configuration for all arms. Shapes of images and classes come from the data set,
-// so that --set data.name=cifar10 is enough.
+constexpr const char* kDefaultScale = "small";
+constexpr std::int64_t kDefaultRepeats = 5;
 
-constexpr const char* kSmoke = R"(
-[data]
-name = "shapes"
-train_limit = 1000
-test_limit = 500
-augment = false
-
-[model]
-patch_size = 4
-emb_size = 32
-depth = 2
-heads = 4
-num_classes = 5
-pool = "mean"
-
-[train]
-batch_size = 50
-learning_rate = 3e-3
-epochs = 5
-warmup_epochs = 1
-grad_clip = 1.0
-)";
-
-std::string on_fashion_mnist(int patch_size, int batch_size, double learning_rate, int epochs) {
-  return fmt::format(R"(
-[data]
-name = "fashion-mnist"
-augment = false
-
-[model]
-patch_size = {}
-emb_size = 64
-depth = 2
-heads = 4
-
-[train]
-batch_size = {}
-learning_rate = {}
-epochs = {}
-warmup_epochs = 0.5
-grad_clip = 1.0
-)",
-                     patch_size, batch_size, learning_rate, epochs);
-}
-
-std::string builtin(std::string_view name) {
-  for (const BuiltinConfig& config : builtin_configs())
-    if (config.name == name) return std::string(config.toml);
-  fail("experiment", "no built-in configuration {}", name);
-}
-
-struct Scale {
-  std::string name;
-  std::string (*toml)(std::string_view experiment);
-  std::int64_t repeats;
-};
-const std::vector<Scale>& scales() {
-  static const std::vector<Scale> all{
-      {"smoke", [](std::string_view) -> std::string { return kSmoke; }, 3},
-      {"small",
-       [](std::string_view experiment) {  // quick has fewer patches: half a minute a run
-         return experiment == "quick" ? on_fashion_mnist(7, 64, 3e-3, 4)
-                                      : on_fashion_mnist(4, 128, 2e-3, 3);
-       },
-       5},
-      {"paper", [](std::string_view) { return builtin("paper-table2-4"); }, 5}};
-  return all;
-}
-
-// --- Questions and their arms, the baseline first.
-
-struct ArmRow {
-  std::string name, title;
-  std::vector<std::string> settings;
-  std::string phases = "";  // TOML; empty: one supervised phase
-};
-
-std::vector<ArmRow> attentions(const Config& base) {
-  usage_require(base.model.heads % 2 == 0, "model.heads",
-                "expected an even number, as mgk has half the heads, got {}", base.model.heads);
-  return {{"softmax", "softmax attention", {"model.attention=softmax"}},
-          {"gmm", "GMM attention", {"model.attention=gmm"}},
-          {"fiak", "FiAK attention", {"model.attention=fiak"}},
-          {"mgk",
-           "mixture of Gaussian keys, half the heads",
-           {"model.attention=mgk", fmt::format("model.heads={}", base.model.heads / 2),
-            fmt::format("model.dim_head={}", base.model.dim_head)}},
-          {"prob", "probabilistic (MAP) attention", {"model.attention=prob"}},
-          {"kerformer", "Kerformer attention", {"model.attention=kerformer"}}};
-}
-
-std::vector<ArmRow> filters(const Config&) {
-  std::vector<ArmRow> rows{{"none", "no filter", {"select.heuristic=none"}}};
-  for (const char* heuristic : {"contrast", "variance", "entropy"})
-    rows.push_back({fmt::format("{}-drop", heuristic),
-                    fmt::format("{}, patches dropped", heuristic),
-                    {fmt::format("select.heuristic={}", heuristic), "select.mode=drop"}});
-  for (const char* heuristic : {"contrast", "variance", "entropy"})
-    rows.push_back({fmt::format("{}-zero", heuristic),
-                    fmt::format("{}, patches zeroed as the reference did", heuristic),
-                    {fmt::format("select.heuristic={}", heuristic), "select.mode=zero",
-                     "select.form=ref", "select.decay=ref_compound"}});
-  return rows;
-}
-
-// The epochs of [train], shared out to phases of these kinds: every arm sees as many images.
-std::string phases_of(std::vector<std::string> kinds, std::int64_t epochs) {
-  const auto n = static_cast<std::int64_t>(kinds.size());
-  usage_require(epochs >= n, "train.epochs", "expected {} or more for as many phases, got {}", n,
-                epochs);
-  std::string toml;
-  for (std::int64_t i = 0; i < n; ++i)
-    toml += fmt::format("\n[[phase]]\nkind = \"{}\"\n[phase.train]\nepochs = {}\n",
-                        kinds[static_cast<std::size_t>(i)], (i + 1) * epochs / n - i * epochs / n);
-  return toml;
-}
-
-std::vector<ArmRow> trainings(const Config& base) {
-  const std::int64_t epochs = base.train.epochs;
-  return {{"scratch", "from scratch", {}},
-          {"pretrained",
-           "masked-patch pretraining, then fine-tuning",
-           {},
-           phases_of({"pretrain", "finetune"}, epochs)},
-          {"contrastive",
-           "pretraining, contrastive phase, then fine-tuning",
-           {},
-           phases_of({"pretrain", "contrastive", "finetune"}, epochs)}};
-}
-
-// Chosen on a validation split (--set data.validation=10000), three seeds, never on the test
-// images. There 6 of 16 patches, drawn by entropy, in a share of the batches that falls from 1 to
-// 0.41 over the epochs, and the mean of all patches read, lost 0.20 points of F1 against the
-// baseline (which gains 0.05 if it reads the mean), at 0.62 of its FLOPs; falling to 0.30 gained
-// 0.20 at 0.66, falling to 0.47 lost 0.15 at 0.60, with 5 patches 0.44 at 0.58. Falling to 0.30:
-// drawn by contrast +0.05, by variance -0.2, the best by entropy instead of drawn -0.8, with the
-// class token read -0.5. The 10 of most entropy in every batch and in evaluation: -0.1 at 0.64.
-std::vector<ArmRow> quick(const Config&) {
-  return {{"vit", "Vision Transformer", {"select.heuristic=none", "model.pool=cls"}},
-          {"hugginggreen",
-           "HuggingGreen: few patches, drawn by entropy, in most of the early batches and fewer "
-           "later ones; their mean read",
-           {"select.heuristic=entropy", "select.top_k=0.375", "select.probabilistic=true",
-            "select.prob=1.0", "select.decay=exp", "select.prob_decay_rate=0.3", "select.mode=drop",
-            "select.eval=all", "model.pool=mean"}}};
-}
-
-struct Question {
-  std::string name, text;
-  std::vector<ArmRow> (*arms)(const Config& base);
-  std::int64_t repeats;                    // 0: the scale's
-  std::vector<std::string> settings = {};  // on top of the scale's
-  std::optional<Goal> goal = {};
-};
-const std::vector<Question>& questions() {
-  static const std::vector<Question> all{
-      {"rq1",
-       "Does probabilistic attention save energy against softmax at the same "
-       "hyper-parameters?",
-       attentions, 0},
-      {"rq2", "Does a filter on patches save energy, and energy to a target F1?", filters, 0},
-      {"rq3",
-       "Do pretraining and a contrastive phase save energy against training from scratch, "
-       "all phases counted?",
-       trainings,
-       0,
-       {"train.epochs=6"}},  // enough for three phases
-      {"quick",
-       "Does HuggingGreen's setting save energy against a plain Vision Transformer?",
-       quick,
-       3,
-       {},
-       Goal{25, 0.5}}};
-  return all;
-}
-
-template <class Row>
-std::vector<std::string> names_of(const std::vector<Row>& rows) {
+// Null where the file has no scales.
+const FileScale* scale_of(const ExperimentFile& file, const std::string& wanted) {
+  if (file.scales.empty()) {
+    usage_require(wanted.empty(), "--scale", "{} has no scales", printable(file.source));
+    return nullptr;
+  }
+  const FileScale* scale = file.scale(wanted.empty() ? kDefaultScale : wanted);
   std::vector<std::string> names;
-  for (const Row& row : rows) names.push_back(row.name);
-  return names;
+  for (const FileScale& known : file.scales) names.push_back(known.name);
+  usage_require(scale != nullptr, "--scale", "expected {}, got \"{}\"", fmt::join(names, ", "),
+                printable(wanted));
+  return scale;
 }
 
-template <class Row>
-const Row& find(const std::vector<Row>& rows, const std::string& name, const char* what) {
-  for (const Row& row : rows)
-    if (row.name == name) return row;
-  usage_fail(what, "expected {}, got \"{}\"", fmt::join(names_of(rows), ", "), printable(name));
+ConfigText text_of(const ExperimentFile& file, const At<std::string>& base) {
+  for (const BuiltinText& builtin : builtin_configs())
+    if (builtin.name == base.value) return {std::string(builtin.toml), base.value};
+  const std::string path = path_from(file.folder, base.value);
+  return {find_text(path, builtin_configs(), base.who, "configuration").toml, path,
+          std::filesystem::path(path).parent_path().string()};
 }
 
-std::string key_of(const std::string& setting) {
-  const std::size_t end = setting.find_first_of("= \t");
-  return setting.substr(0, end);
+// "train.epochs" of "phase.0.train.epochs"; other keys as they are.
+std::string without_phase(const std::string& key) {
+  if (!key.starts_with("phase.")) return key;
+  const std::size_t dot = key.find('.', std::string_view("phase.").size());
+  return dot == std::string::npos ? key : key.substr(dot + 1);
 }
 
 // What the arms differ in cannot be set for all of them.
-void check_settings(const Request& request, const std::vector<ArmRow>& rows) {
-  const auto refuse = [&](const std::string& key) {
-    usage_fail("--set", "{}: the arms of {} differ in it", printable(key), request.experiment);
-  };
+void check_settings(const Request& request, const ExperimentFile& file, const std::string& scale) {
+  std::set<std::string> own;
+  bool own_phases = false;
+  for (const FileArm& arm : file.arms) {
+    own_phases |= arm.phases.has_value();
+    for (const Setting& setting : arm.all_settings(scale))
+      own.insert(without_phase(key_of(setting.text)));
+  }
   for (const std::string& setting : request.settings) {
     const std::string key = key_of(setting);
     usage_require(
         key != "run.name" && key != "run.joule_budget", "--set",
         "{}: not for an experiment, whose runs have names of their own and go to their end", key);
-    for (const ArmRow& row : rows) {
-      if (!row.phases.empty() && key.starts_with("phase")) refuse(key);
-      for (const std::string& own : row.settings)
-        if (key == key_of(own)) refuse(key);
-    }
+    usage_require(!own.contains(without_phase(key)) && !(own_phases && key.starts_with("phase")),
+                  "--set", "{}: the arms of {} differ in it", printable(key), file.name);
   }
+}
+
+void append(std::vector<Setting>& settings, const std::vector<Setting>& more) {
+  settings.insert(settings.end(), more.begin(), more.end());
+}
+
+// Of all arms, from the general to the particular.
+std::vector<Setting> common_settings(const ExperimentFile& file, const FileScale* scale,
+                                     const Request& request) {
+  std::vector<Setting> settings;
+  if (file.first_seed) settings.push_back({fmt::format("run.seed={}", *file.first_seed)});
+  append(settings, file.settings);
+  if (scale) append(settings, scale->settings);
+  for (const std::string& given : request.settings) settings.push_back({given});
+  return settings;
+}
+
+void take_numbers(const ExperimentFile& file, const FileScale* scale, const Request& request,
+                  Plan& plan) {
+  const std::optional<std::int64_t> of_scale = scale ? scale->repeats : std::nullopt;
+  plan.repeats =
+      request.repeats.value_or(of_scale.value_or(file.repeats.value_or(kDefaultRepeats)));
+  usage_require(plan.repeats >= 1, "--repeats", "expected 1 or more, got {}", plan.repeats);
+  plan.target_f1 = request.target_f1 ? request.target_f1 : file.target_f1;
+  plan.target_from = request.target_f1 ? "--target" : file.source;
+  usage_require(!plan.target_f1 || (*plan.target_f1 > 0 && *plan.target_f1 <= 1), "--target",
+                "expected a micro F1 above 0 and at most 1");
+  plan.margin_points =
+      request.margin_points.value_or(file.margin_points.value_or(plan.margin_points));
+  usage_require(plan.margin_points > 0 && plan.margin_points <= 100, "--margin",
+                "expected points of F1 above 0 and at most 100, got {}", plan.margin_points);
+  plan.goal = file.goal;
 }
 
 std::int64_t epochs_in_all(const Config& config) {
@@ -245,42 +115,33 @@ bool same_in_all_phases(const Config& a, const Config& b, auto of) {
 }  // namespace
 
 Plan make_plan(const Request& request) {
-  const Question& question = find(questions(), request.experiment, "experiment");
-  const Scale& scale = find(scales(), request.scale.empty() ? "small" : request.scale, "--scale");
-  const std::string toml = scale.toml(question.name);
-  const std::string source = fmt::format("{} at scale {}", question.name, scale.name);
-  std::vector<std::string> for_all = question.settings;
-  for_all.insert(for_all.end(), request.settings.begin(), request.settings.end());
-  const Config base = parse_config(toml, source, for_all);
-  const std::vector<ArmRow> rows = question.arms(base);
-  check_settings(request, rows);
+  return make_plan(load_experiment(request.experiment), request);
+}
 
+Plan make_plan(const ExperimentFile& file, const Request& request) {
+  const FileScale* scale = scale_of(file, request.scale);
   Plan plan;
-  plan.experiment = question.name;
-  plan.scale = scale.name;
-  plan.question = question.text;
+  plan.experiment = file.name;
+  plan.scale = scale ? scale->name : "";
+  plan.called = file.source + (scale ? " --scale " + scale->name : "");
+  plan.question = file.question;
   plan.settings = request.settings;
-  plan.repeats = request.repeats.value_or(question.repeats > 0 ? question.repeats : scale.repeats);
-  usage_require(plan.repeats >= 1, "--repeats", "expected 1 or more, got {}", plan.repeats);
-  plan.first_seed = base.run.seed;
-  plan.target_f1 = request.target_f1;
-  usage_require(!plan.target_f1 || (*plan.target_f1 > 0 && *plan.target_f1 <= 1), "--target",
-                "expected a micro F1 above 0 and at most 1");
-  plan.margin_points = request.margin_points.value_or(plan.margin_points);
-  usage_require(plan.margin_points > 0 && plan.margin_points <= 100, "--margin",
-                "expected points of F1 above 0 and at most 100, got {}", plan.margin_points);
-  plan.goal = question.goal;
-  for (const ArmRow& row : rows) {
-    std::vector<std::string> settings = for_all;
-    settings.insert(settings.end(), row.settings.begin(), row.settings.end());
-    plan.arms.push_back({row.name, row.title, parse_config(toml + row.phases, source, settings)});
-    plan.arms.back().config.run.name = row.name;
+  take_numbers(file, scale, request, plan);
+  check_settings(request, file, plan.scale);
+  const ConfigText base = text_of(file, scale && scale->base ? *scale->base : *file.base);
+  for (const FileArm& arm : file.arms) {
+    std::vector<Setting> settings = common_settings(file, scale, request);
+    append(settings, arm.all_settings(plan.scale));
+    plan.arms.push_back({arm.name, arm.title, parse_config(base, settings, arm.phases)});
+    plan.arms.back().config.run.name = arm.name;
   }
+  plan.first_seed = plan.arms[0].config.run.seed;
   return plan;
 }
 
-std::vector<std::string> experiment_names() { return names_of(questions()); }
-std::vector<std::string> scale_names() { return names_of(scales()); }
+std::string described(const std::string& experiment, const std::string& scale) {
+  return scale.empty() ? experiment : fmt::format("{} at scale {}", experiment, scale);
+}
 
 std::string PlannedRun::name() const { return fmt::format("{}-{}", arm->name, seed); }
 
@@ -301,12 +162,16 @@ std::vector<PlannedRun> schedule(const Plan& plan) {
 std::string incomparable(const Config& a, const Config& b) {
   if (!same_in_all_phases(a, b, [](const PhaseConfig& p) -> const DataConfig& { return p.data; }))
     return "data";
+  if (a.run.device != b.run.device || a.run.threads != b.run.threads) return "device or threads";
+  return "";
+}
+
+std::string unequal_training(const Config& a, const Config& b) {
   if (epochs_in_all(a) != epochs_in_all(b))
     return fmt::format("epochs, {} and {}", epochs_in_all(a), epochs_in_all(b));
   if (!same_in_all_phases(
           a, b, [](const PhaseConfig& p) -> const std::int64_t& { return p.train.batch_size; }))
     return "batch size";
-  if (a.run.device != b.run.device || a.run.threads != b.run.threads) return "device or threads";
   return "";
 }
 

@@ -188,6 +188,7 @@ std::string to_json(const Results& r, int indent) {
     comparisons.push_back(contrast_json(contrast));
     if (contrast.metric == Metric::energy_j)
       comparisons.back().update(flops_saving_json(address(a.arm(contrast.arm)->flops_saving)));
+    comparisons.back()["trains_unequally"] = a.arm(contrast.arm)->trains_unequally;
   }
   Json json{{"experiment", r.plan.experiment},
             {"scale", r.plan.scale},

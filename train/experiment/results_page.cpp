@@ -45,9 +45,9 @@ std::string provenance(const Results& r) {
       sources.insert(run.energy_source);
     }
   std::string text = fmt::format(
-      "hgtrain experiment {} --scale {}{}: {} repeats, seeds from {}, arms interleaved. Machine: "
+      "hgtrain experiment {}{}: {} repeats, seeds from {}, arms interleaved. Machine: "
       "{}.",
-      r.plan.experiment, r.plan.scale,
+      r.plan.called,
       r.plan.settings.empty() ? ""
                               : fmt::format(" --set {}", fmt::join(r.plan.settings, " --set ")),
       r.plan.repeats, r.plan.first_seed, r.machine);

@@ -37,8 +37,12 @@ void check_cache(const Config& config, std::size_t index) {
   const std::string key = fmt::format("phase.{}.cache_features", index);
   usage_require(!config.phases[index].data.augment, key,
                 "needs images that stay the same: expected data.augment = false");
-  const auto selection = patch_selection(config, Split::train);
+  const auto selection = patch_selection(config, config.phases[index], Split::train);
   if (!selection) return;
+  usage_require(selection->keep_end == selection->keep, key,
+                "needs patches that stay the same: expected no select.top_k_end, which keeps {} of "
+                "them at first and {} at the end",
+                selection->keep, *selection->keep_end);
   usage_require(!selection->probabilistic, key,
                 "needs patches that stay the same: expected select.probabilistic = false");
   usage_require(selection->prob == 1 && selection->decay_rate == 0, key,

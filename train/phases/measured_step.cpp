@@ -40,16 +40,17 @@ const PhaseKind& kind_to_measure(const PhaseConfig& phase) {
   return kind.learner ? kind : kSupervised;
 }
 
-Batch random_batch(const Config& config, const BatchShape& shape, Split split) {
-  Batch batch = sample_batch(config, shape, patch_selection(config, split), Contents::random);
+Batch random_batch(const Config& config, const PhaseConfig& phase, const BatchShape& shape,
+                   Split split) {
+  Batch batch =
+      sample_batch(config, shape, patch_selection(config, phase, split), Contents::random);
   const Device device = options_to_measure(config).device;
-  for (Tensor* t : {&batch.images, &batch.labels, &batch.keep, &batch.boxes, &batch.has_box})
-    *t = to_device(*t, device);
+  for (Tensor* t : batch.tensors()) *t = to_device(*t, device);
   return batch;
 }
 
 Batch batch_of_phase(const Config& config, const PhaseConfig& phase) {
-  return random_batch(config, kind_to_measure(phase).shape(config, phase), Split::train);
+  return random_batch(config, phase, kind_to_measure(phase).shape(config, phase), Split::train);
 }
 
 }  // namespace
@@ -75,7 +76,8 @@ void MeasuredStep::operator()() {
 }
 
 MeasuredPass::MeasuredPass(const Config& config)
-    : Measured(random_batch(config, labelled_batch(config, config.phases.back()), Split::test)),
+    : Measured(random_batch(config, config.phases.back(),
+                            labelled_batch(config, config.phases.back()), Split::test)),
       model_(options_to_measure(config), static_cast<std::uint64_t>(config.run.seed)) {}
 
 void MeasuredPass::operator()() {

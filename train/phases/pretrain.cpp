@@ -119,12 +119,12 @@ void resolve_pretraining(Config& c, std::size_t index, const Origins& origins) {
   usage_require(!phase.norm_pix || m.in_channels * m.patch_size * m.patch_size > 1,
                 origins.who(prefix + ".norm_pix"),
                 "expected false with patches of one value, which has no deviation");
-  const std::int64_t patches = patches_of(m);
-  const bool filtered = c.select.heuristic && c.select.top_k.of(patches) < patches;
+  const KeptPatches kept = kept_patches(c);
+  const std::int64_t fewest = std::min(kept.first, kept.last);
+  const bool filtered = fewest < patches_of(m);
   usage_require(!filtered || c.select.mode == PatchSelection::Mode::drop,
                 origins.who("select.mode"),
                 "expected \"drop\" with a phase \"pretrain\": zeroed patches are nothing to learn");
-  const std::int64_t fewest = filtered ? c.select.top_k.of(patches) : patches;
   usage_require(!drop || phase.masked_of(fewest) < fewest, origins.who(prefix + ".mask_ratio"),
                 "expected less with mask_mode = \"drop\": {} masks all of {} patches",
                 phase.mask_ratio, fewest);

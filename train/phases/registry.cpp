@@ -26,6 +26,10 @@ std::int64_t epochs_of(const PhaseConfig& phase) {
   return kind_of(phase).learner ? phase.train.epochs : 1;
 }
 
+bool is_evaluated(const PhaseConfig& phase, std::int64_t epoch) {
+  return (epoch + 1) % phase.train.eval_every == 0 || epoch + 1 == epochs_of(phase);
+}
+
 bool any_phase(const Config& config, bool PhaseKind::*trait) {
   return std::any_of(config.phases.begin(), config.phases.end(),
                      [&](const PhaseConfig& phase) { return kind_of(phase).*trait; });

@@ -17,6 +17,14 @@ Tensor random_choice(const Config& config, std::int64_t images, std::int64_t kep
   return keep;
 }
 
+void fill_pixels(Batch& batch, RandomStream& stream) {
+  auto* const pixels = batch.images.data<std::uint8_t>();
+  for (std::int64_t i = 0; i < batch.images.numel(); ++i)
+    pixels[i] = static_cast<std::uint8_t>(256 * stream.uniform());
+  const std::vector<float> half(static_cast<std::size_t>(batch.images.dim(1)), 0.5f);
+  batch.norm = Normalizer({half, half}).as_tensor();
+}
+
 }  // namespace
 
 Batch sample_batch(const Config& config, const BatchShape& shape,
@@ -25,17 +33,24 @@ Batch sample_batch(const Config& config, const BatchShape& shape,
   Batch batch;
   batch.seed = static_cast<std::uint64_t>(config.run.seed);
   batch.lanes = config.run.lanes;
-  TensorSpec images{DType::f32, {shape.images, m.in_channels, m.img_size, m.img_size}};
-  if (selection && selection->mode == PatchSelection::Mode::drop) {
+  TensorSpec images{DType::u8, {shape.images, m.in_channels, m.img_size, m.img_size}};
+  TensorSpec norm{DType::f32, {2, m.in_channels}};
+  const bool filtered = selection && selection->keep < patches_of(m);
+  if (filtered) images.dtype = DType::f32;
+  if (filtered && selection->mode == PatchSelection::Mode::drop) {
     batch.keep = random_choice(config, shape.images, selection->keep);
     images.shape = {shape.images, selection->keep, m.in_channels * m.patch_size * m.patch_size};
   }
   batch.images = Tensor::hollow_of(images);
+  if (!filtered) batch.norm = Tensor::hollow_of(norm);
   batch.boxes = Tensor::hollow_of({DType::f32, {shape.images, 4}});
   if (contents == Contents::random) {
     RandomStream stream(batch.seed, "bench");
-    batch.images = Tensor::empty(images.shape);
-    fill_normal(batch.images, stream, 0, 1);
+    batch.images = Tensor::empty(images.shape, images.dtype);
+    if (filtered)
+      fill_normal(batch.images, stream, 0, 1);
+    else
+      fill_pixels(batch, stream);
     batch.boxes = Tensor::empty({shape.images, 4});
     fill_uniform(batch.boxes, stream, 0.2f, 0.8f);
   }

@@ -9,10 +9,11 @@
 namespace hg {
 namespace {
 
-std::int64_t tokens_in(const Config& config, Split split) {
-  const auto selection = patch_selection(config, split);
+// The same in every epoch, as a cache needs it.
+std::int64_t tokens_in(const LearnerSetting& s, Split split) {
+  const auto selection = patch_selection(s.config, s.phase(), split);
   const bool drops = selection && selection->mode == PatchSelection::Mode::drop;
-  return 1 + (drops ? selection->keep : patches_of(config.model));
+  return 1 + (drops ? selection->keep : patches_of(s.config.model));
 }
 
 }  // namespace
@@ -32,9 +33,8 @@ void SupervisedLearner::make_caches(const LearnerSetting& s) {
                 s.index);
   const std::int64_t width = model_.options().width;
   const Device device = model_.options().device;
-  train_cache_.emplace(s.data->train->size(), tokens_in(s.config, Split::train), width, key,
-                       device);
-  test_cache_.emplace(s.data->test->size(), tokens_in(s.config, Split::test), width, key, device);
+  train_cache_.emplace(s.data->train->size(), tokens_in(s, Split::train), width, key, device);
+  test_cache_.emplace(s.data->test->size(), tokens_in(s, Split::test), width, key, device);
   task_.front = [this](const Batch& part) { return cached_front(*train_cache_, part); };
 }
 

@@ -65,9 +65,9 @@ std::string energy_against_f1(const std::vector<RunRecord>& runs) {
 
 std::string energy_caption(const std::vector<RunRecord>& runs) {
   if (runs.size() == 1)
-    return fmt::format("Each dot an epoch. {}; {}.", relative_bounds(runs[0]),
+    return fmt::format("Each dot an evaluation. {}; {}.", relative_bounds(runs[0]),
                        runs[0].provenance());
-  std::string text = "Each dot an epoch.";
+  std::string text = "Each dot an evaluation.";
   for (const RunRecord& run : runs)
     text +=
         fmt::format(" {}: {}, {}.", name_among(run, runs), run.energy_kind, relative_bounds(run));
@@ -90,7 +90,7 @@ std::string curves(const std::vector<RunRecord>& runs) {
     losses = by_epoch(runs, "test loss", &EpochRow::test_loss);
     scores = by_epoch(runs, "micro F1", &EpochRow::micro_f1);
   }
-  std::string f1_caption = "Measured on the test images after each epoch.";
+  std::string f1_caption = "Measured on the test images, each dot an evaluation.";
   if (runs.size() == 1 && runs[0].test_images > 0 && runs[0].final_f1()) {
     const Interval i = share_of(*runs[0].final_f1(), static_cast<double>(runs[0].test_images));
     f1_caption +=
@@ -98,7 +98,8 @@ std::string curves(const std::vector<RunRecord>& runs) {
   }
   return "<div class=\"charts\">\n" +
          figure(runs.size() == 1 ? "Loss" : "Test loss", with_legend(loss, losses),
-                "Mean over the images of an epoch, and over the test images after it; exact.") +
+                "Mean over the images of an epoch, and over the test images in an evaluation; "
+                "exact.") +
          figure(runs.size() == 1 ? "F1" : "Micro F1", with_legend(f1, scores), f1_caption) +
          figure("Energy against F1", energy_against_f1(runs), energy_caption(runs)) + "</div>\n";
 }

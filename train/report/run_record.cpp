@@ -1,5 +1,6 @@
 #include "train/report/run_record.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tensor/base/files.h"
@@ -23,8 +24,9 @@ void summarize_rows(RunRecord& run) {
 double RunRecord::total_uj() const { return static_cast<double>(energy::sum_of(rows).energy_uj); }
 
 std::optional<double> RunRecord::final_f1() const {
-  if (epochs.empty()) return std::nullopt;
-  return epochs.back().micro_f1;
+  const auto last = std::find_if(epochs.rbegin(), epochs.rend(),
+                                 [](const EpochRow& row) { return row.micro_f1.has_value(); });
+  return last == epochs.rend() ? std::nullopt : last->micro_f1;
 }
 
 std::string RunRecord::provenance() const {

@@ -13,10 +13,10 @@ struct RunRecord : RunSummary {
   std::vector<EpochRow> epochs;         // those of all phases that train
   std::vector<energy::LedgerRow> rows;  // of the ledger
 
-  double total_uj() const;  // of the ledger
-  std::optional<double> final_f1() const;
-  std::string provenance() const;   // kind, meter and profile, for a caption
-  std::string source_text() const;  // the same at length
+  double total_uj() const;                 // of the ledger
+  std::optional<double> final_f1() const;  // of the last evaluation
+  std::string provenance() const;          // kind, meter and profile, for a caption
+  std::string source_text() const;         // the same at length
 };
 
 // Throws UsageError where the folder holds no run or a file of it is damaged. A run that was killed

@@ -22,17 +22,23 @@ std::string data_line(const DataConfig& config, const RunData& data) {
                      held_out.empty() ? "" : fmt::format(" ({})", held_out), train.classes());
 }
 
+std::string an_image_takes(const StepCost& cost) {
+  const auto of_image = [&](const Cost& c) {
+    return with_prefix(static_cast<double>(c.flops()) / static_cast<double>(cost.images), "FLOP");
+  };
+  return fmt::format("{} forward, {} backward", of_image(cost.forward), of_image(cost.backward));
+}
+
 std::string phase_line(const Config& config, std::size_t i) {
   std::string line = fmt::format("phase {}: {}", i, config.phases[i].kind);
   if (config.phases.size() == 1) line = config.phases[i].kind;
   const auto cost = step_cost(config, i);
   if (!cost) return line;
-  const auto an_image = [&](const Cost& c) {
-    return with_prefix(static_cast<double>(c.flops()) / static_cast<double>(cost->images), "FLOP");
-  };
-  return fmt::format("{}, {} epochs; an image takes {} forward, {} backward", line,
-                     config.phases[i].train.epochs, an_image(cost->forward),
-                     an_image(cost->backward));
+  line += fmt::format(", {} epochs; an image takes {}", config.phases[i].train.epochs,
+                      an_image_takes(*cost));
+  if (const auto last = last_step_cost(config, i))
+    line += fmt::format("; in the last epoch {}", an_image_takes(*last));
+  return line;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "tensor/base/usage_error.h"
 #include "train/config/selection.h"
 #include "train/phases/registry.h"
+#include "train/phases/step_cost.h"
 #include "train/run/forecast.h"
 #include "train/run/overview.h"
 #include "train/step/non_finite.h"
@@ -95,6 +96,8 @@ Trainer::Trainer(const Config& config, PhaseData data, const RunOptions& options
     const std::vector<std::string> lines = overview(config, data_);
     notes_.insert(notes_.end(), lines.begin(), lines.end());
   }
+  if (config.phases.size() == 1 && !position_.forecast.made())
+    epoch_flops_ = flops_by_epoch(config, 0);
   flops_beside_ = {position_.flops, position_.flops_matmul};
   energy_ = std::make_unique<RunEnergy>(
       config.run, RunEnergyOptions{options.folder,
@@ -162,9 +165,12 @@ void Trainer::summarize(RunSummary& s) {
   s.peak_rss_bytes = peak_rss_bytes();
   s.prediction = position_.forecast;
   s.figures = position_.figures;
-  if (const auto selection = patch_selection(config_, Split::train))
-    s.select = {std::string(enum_name(config_.select.mode)), selection->keep,
-                patches_of(config_.model), selection->mode == PatchSelection::Mode::drop,
+  if (const auto selection = patch_selection(config_, phase_config(), Split::train))
+    s.select = {std::string(enum_name(config_.select.mode)),
+                selection->keep,
+                *selection->keep_end,
+                patches_of(config_.model),
+                selection->mode == PatchSelection::Mode::drop,
                 position_.unscored_images};
   SparsitySummary sparse{
       std::string(enum_name(config_.loss.sparsity_kind)), config_.loss.sparsity, {}, {}, {}};
@@ -183,7 +189,7 @@ void Trainer::summarize(RunSummary& s) {
 }
 
 void Trainer::enter_next_phase() {
-  const ModelWeights left = phase_->weights();
+  const ModelWeights left = phase_->result();
   const Safetensors before{{left.tensors.begin(), left.tensors.end()}, left.metadata};
   position_.phase += 1;
   position_.epoch = 0;
@@ -255,20 +261,31 @@ void Trainer::tell_trouble(Progress& progress) {
     progress.warning(trouble + "; the run goes on, and the next save tries again");
 }
 
+double Trainer::relative_flops(std::int64_t epoch) const {
+  return epoch_flops_[static_cast<std::size_t>(epoch)] /
+         epoch_flops_[static_cast<std::size_t>(position_.epoch)];
+}
+
 // Made once, early in the first epoch. Of a run of one phase: others may cost anything.
 void Trainer::predict(Progress& progress) {
-  if (config_.phases.size() > 1) return;
+  if (epoch_flops_.empty()) return;
   const double now = energy::to_joules(energy_->cut()).value;
   step_joules_.push_back(now - last_joules_);
   last_joules_ = now;
   const std::int64_t batches = phase_->batches(), epochs = phase_config().train.epochs;
   if (position_.batch < forecast_step(batches)) return;
+  // In steps of this epoch: others may keep more patches, or filter fewer batches.
+  double steps = static_cast<double>(batches - position_.batch);
+  std::int64_t evaluations = 0;
+  for (std::int64_t e = position_.epoch; e < epochs; ++e) {
+    if (e > position_.epoch) steps += static_cast<double>(batches) * relative_flops(e);
+    evaluations += is_evaluated(phase_config(), e);
+  }
   const double evaluation = static_cast<double>(phase_data().test->size()) *
                             energy_->forward_share() /
                             static_cast<double>(phase_config().train.batch_size);
   position_.forecast =
-      predict_energy(step_joules_, {now, static_cast<double>(batches * epochs - phase_->steps()),
-                                    static_cast<double>(epochs - position_.epoch) * evaluation});
+      predict_energy(step_joules_, {now, steps, static_cast<double>(evaluations) * evaluation});
   position_.forecast.step = phase_->steps();
   progress.note(fmt::format("the whole run is predicted to take {}",
                             with_prefix(position_.forecast.energy_j, "J")));
@@ -287,7 +304,9 @@ ProgressFields Trainer::energy_fields() const {
 bool Trainer::finish_epoch(Progress& progress) {
   const std::int64_t start = now_ns();
   const Flops before = flops();
-  const std::optional<EpochReport> report = phase_->finish_epoch([this] { return must_stop(); });
+  const bool evaluated = is_evaluated(phase_config(), position_.epoch);
+  std::optional<EpochReport> report(std::in_place);
+  if (evaluated) report = phase_->finish_epoch([this] { return must_stop(); });
   if (!report) {  // a resumed run begins it anew
     Flops undone = flops();
     flops_beside_ -= undone -= before;
@@ -301,7 +320,7 @@ bool Trainer::finish_epoch(Progress& progress) {
   const EpochRow row = row_of(*report, position_.epoch_seconds + evaluating, used);
   log_.append(row);
   progress.line(title() + line_of(row, report->note));
-  position_.figures = report->figures;
+  if (evaluated) position_.figures = report->figures;
   position_.epoch += 1;
   position_.rows += 1;
   position_.batch = 0;
@@ -357,7 +376,7 @@ void Trainer::save() {
   energy_->save();
   position_.energy_saved_uj = std::min(position_.energy_before_epoch_uj, energy_->saved_uj());
   const Dataset& data = *phase_data().train;
-  save_model(options_.folder, weights,
+  save_model(options_.folder, phase_->result(),
              {data.class_names(),
               data.normalization().for_channels(static_cast<int>(config_.model.in_channels))});
   save_state(options_.folder, weights, moments, phase_->steps(), position_);

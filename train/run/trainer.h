@@ -47,6 +47,7 @@ class Trainer {
   bool must_stop();                       // a signal came or the budget is used up
   bool over_budget();
   void predict(Progress& progress);
+  double relative_flops(std::int64_t epoch) const;  // of a step then to one now
   ProgressFields energy_fields() const;
   Flops flops() const { return Flops(flops_beside_) += energy_->flops(); }  // of the whole run
   EpochRow row_of(const EpochReport& report, double seconds, energy::MicroJoules used) const;
@@ -72,7 +73,8 @@ class Trainer {
   std::vector<std::string> notes_;   // for the user, before the first epoch
   std::vector<double> step_joules_;  // until the forecast is made
   double last_joules_ = 0;
-  std::int64_t saved_ns_ = 0;  // when the state was
+  std::vector<double> epoch_flops_;  // expected, of a step of each; none: no forecast is to be made
+  std::int64_t saved_ns_ = 0;        // when the state was
   RunEnding ending_;
 };
 

@@ -210,6 +210,8 @@ Tensor GroupPlan::part_of(const Tensor& whole, std::int64_t g) const {
 Batch GroupPlan::part_of(const Batch& whole, std::int64_t g) const {
   Batch part;
   part.images = part_of(whole.images, g);
+  part.norm = whole.norm;
+  part.images = part.input(), part.norm = {};
   part.keep = part_of(whole.keep, g);
   part.labels = part_of(whole.labels, g);
   part.boxes = part_of(whole.boxes, g);

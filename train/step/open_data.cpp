@@ -72,7 +72,7 @@ LoaderOptions loader_options(const Config& config, const PhaseConfig& phase, Spl
   options.shuffle = train;
   options.seed = seed;
   options.lanes = config.run.lanes;
-  options.select = patch_selection(config, split);
+  options.select = patch_selection(config, phase, split);
   options.device = device_of(config.run);
   return options;
 }

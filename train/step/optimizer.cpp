@@ -1,11 +1,14 @@
 #include "train/step/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "tensor/base/enum_names.h"
 #include "tensor/base/usage_error.h"
 #include "tensor/observer.h"
 #include "tensor/ops/optimizer.h"
 #include "tensor/transfer.h"
+#include "train/step/muon.h"
 
 namespace hg {
 namespace {
@@ -18,18 +21,28 @@ Tensors gradients_of(const std::vector<Tensors>& gradients, std::size_t i) {
   return all;
 }
 
+TrainConfig::Optimizer rule_for(const nn::Parameter& p, TrainConfig::Optimizer asked) {
+  using Rule = TrainConfig::Optimizer;
+  return asked == Rule::muon && !suits_muon(p) ? Rule::adamw : asked;
+}
+
+// Of its first moment in a state.
+std::string first_name(TrainConfig::Optimizer rule) {
+  return fmt::format("{}.{}.", enum_name(rule),
+                     rule == TrainConfig::Optimizer::adamw ? "m" : "momentum");
+}
+
 }  // namespace
 
 Optimizer::Optimizer(std::vector<nn::Parameter> trained, const TrainConfig& train)
-    : trained_(std::move(trained)),
-      train_(train),
-      adamw_(train.optimizer == TrainConfig::Optimizer::adamw) {
+    : trained_(std::move(trained)), train_(train) {
   for (const nn::Parameter& p : trained_) {
-    Slot slot;
+    Slot slot{rule_for(p, train.optimizer), {}, {}};
     const auto zeros = [&] { return Tensor::zeros(p.value.shape(), DType::f32, p.value.device()); };
-    if (adamw_ || train.momentum > 0) slot.first = zeros();
-    if (adamw_) slot.second = zeros();
+    if (slot.rule != Rule::sgd || train.momentum > 0) slot.first = zeros();
+    if (slot.rule == Rule::adamw) slot.second = zeros();
     slots_.push_back(slot);
+    if (train.ema > 0) averages_.push_back(p.value.clone());
   }
 }
 
@@ -49,7 +62,7 @@ bool Optimizer::step(const std::vector<Tensors>& gradients, double learning_rate
     if (mine.empty()) continue;
     const UpdateRanges part = ranges.empty() ? UpdateRanges{} : ranges[i];
     const Tensor& p = trained_[i].value;
-    if (adamw_ && mine.size() == gradients.size() && part.all()) {
+    if (slots_[i].rule == Rule::adamw && mine.size() == gradients.size() && part.all()) {
       together.insert(together.end(), {p, slots_[i].first, slots_[i].second});
       together.insert(together.end(), mine.begin(), mine.end());
       decays.push_back(decay_of(i));
@@ -59,7 +72,29 @@ bool Optimizer::step(const std::vector<Tensors>& gradients, double learning_rate
   }
   if (!decays.empty())
     adamw_step_all(adamw_options(learning_rate, grad_scale), decays, gradients.size(), together);
+  if (!averages_.empty()) update_averages();
   return true;
+}
+
+// The first steps leave the start behind: the decay is (1 + t) / (10 + t) until that reaches ema.
+void Optimizer::update_averages() {
+  const auto t = static_cast<double>(steps_);
+  Tensors pairs;
+  for (std::size_t i = 0; i < averages_.size(); ++i)
+    pairs.insert(pairs.end(), {averages_[i], trained_[i].value});
+  ema_step(std::min(train_.ema, (1 + t) / (10 + t)), pairs);
+}
+
+void Optimizer::swap() const {
+  for (std::size_t i = 0; i < averages_.size(); ++i)
+    averages_[i].storage()->swap_contents(*trained_[i].value.storage());
+}
+
+NamedTensors Optimizer::averages() const {
+  NamedTensors named;
+  for (std::size_t i = 0; i < averages_.size(); ++i)
+    named.emplace_back(trained_[i].name, averages_[i]);
+  return named;
 }
 
 double Optimizer::clipping(const std::vector<Tensors>& gradients) const {
@@ -84,11 +119,14 @@ AdamWOptions Optimizer::adamw_options(double learning_rate, double grad_scale) c
 void Optimizer::update(std::size_t i, In gradients, double learning_rate, double grad_scale,
                        const UpdateRanges& ranges) {
   const nn::Parameter& p = trained_[i];
-  if (adamw_) {
+  if (slots_[i].rule == Rule::adamw) {
     AdamWOptions options = adamw_options(learning_rate, grad_scale);
     options.weight_decay = decay_of(i);
     options.ranges = ranges;
     adamw_step(options, p.value, slots_[i].first, slots_[i].second, gradients);
+  } else if (slots_[i].rule == Rule::muon) {
+    require(ranges.all(), "muon", "expected to change all of {}", p.name);
+    muon_step({learning_rate, decay_of(i), grad_scale}, p.value, slots_[i].first, gradients);
   } else {
     SgdOptions options;
     options.lr = learning_rate;
@@ -104,11 +142,11 @@ NamedTensors Optimizer::state() const {
   NamedTensors state;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].first.defined())
-      state.emplace_back((adamw_ ? "adamw.m." : "sgd.momentum.") + trained_[i].name,
-                         slots_[i].first);
+      state.emplace_back(first_name(slots_[i].rule) + trained_[i].name, slots_[i].first);
     if (slots_[i].second.defined())
       state.emplace_back("adamw.v." + trained_[i].name, slots_[i].second);
   }
+  for (const auto& [name, average] : averages()) state.emplace_back("ema." + name, average);
   return state;
 }
 

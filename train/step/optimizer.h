@@ -1,8 +1,10 @@
-// Applies a step's gradients to parameters: AdamW or SGD, with clipping of the whole gradient's
-// norm.
+// Applies a step's gradients to parameters: AdamW, SGD or Muon, with clipping of the whole
+// gradient's norm. With train.ema it keeps an exponential average of them (nn/METHODS.md, section
+// 7).
 #pragma once
 
 #include "nn/layers/parameter.h"
+#include "tensor/base/no_copy.h"
 #include "tensor/figure.h"
 #include "tensor/ops/optimizer.h"
 #include "train/config/config.h"
@@ -24,14 +26,31 @@ class Optimizer {
             const std::vector<UpdateRanges>& ranges = {}, const Figure& loss = 0);
 
   std::int64_t steps() const { return steps_; }
-  // Moments as "adamw.m.NAME", "adamw.v.NAME" or "sgd.momentum.NAME".
+  // Parameters and their averages change places until it goes, without a copy; nothing happens
+  // where there are none. No step meanwhile.
+  class Averaged : NoCopy {
+   public:
+    explicit Averaged(const Optimizer& optimizer) : optimizer_(optimizer) { optimizer_.swap(); }
+    ~Averaged() { optimizer_.swap(); }
+
+   private:
+    const Optimizer& optimizer_;
+  };
+  NamedTensors averages() const;  // by names of parameters; empty: there are none
+
+  // Moments as "adamw.m.NAME", "adamw.v.NAME", "sgd.momentum.NAME" or "muon.momentum.NAME",
+  // averages as "ema.NAME".
   NamedTensors state() const;
   void load(const Safetensors& file, std::int64_t steps, const std::string& source);
 
  private:
+  using Rule = TrainConfig::Optimizer;
   struct Slot {
+    Rule rule;
     Tensor first, second;  // m and v, or the momentum alone
   };
+  void swap() const;
+  void update_averages();
   double clipping(const std::vector<Tensors>& gradients) const;
   double decay_of(std::size_t i) const { return trained_[i].decay ? train_.weight_decay : 0; }
   AdamWOptions adamw_options(double learning_rate, double grad_scale) const;
@@ -40,8 +59,8 @@ class Optimizer {
 
   const std::vector<nn::Parameter> trained_;
   TrainConfig train_;
-  bool adamw_;
   std::vector<Slot> slots_;
+  std::vector<Tensor> averages_;  // [trained parameter]; empty: none
   std::int64_t steps_ = 0;
 };
 

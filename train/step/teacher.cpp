@@ -24,7 +24,7 @@ Config config_of(const Config& student) {
   same("in_channels", config.model.in_channels, student.model.in_channels);
   same("img_size", config.model.img_size, student.model.img_size);
   same("num_classes", config.model.num_classes, student.model.num_classes);
-  if (dropped_to(student)) same("patch_size", config.model.patch_size, student.model.patch_size);
+  if (drops_patches(student)) same("patch_size", config.model.patch_size, student.model.patch_size);
   config.run.device = student.run.device;
   return config;
 }

@@ -8,7 +8,7 @@
 
 namespace hg {
 
-// An optional figure is none where the phase has no such figure.
+// An optional figure is none where the phase has no such figure, or the epoch no evaluation.
 struct EpochRow {
   std::string phase;
   std::int64_t epoch = 0, step = 0;  // of the phase

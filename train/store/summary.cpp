@@ -104,11 +104,8 @@ Json prediction_json(const RunSummary& s) {
 
 Json select_json(const std::optional<SelectionSummary>& s) {
   if (!s) return nullptr;
-  return {{"mode", s->mode},
-          {"kept", s->kept},
-          {"patches", s->patches},
-          {"saves", s->saves},
-          {"unscored_images", s->unscored_images}};
+  return {{"mode", s->mode},       {"kept", s->kept},   {"kept_end", s->kept_end},
+          {"patches", s->patches}, {"saves", s->saves}, {"unscored_images", s->unscored_images}};
 }
 
 Json sparsity_json(const std::optional<SparsitySummary>& s) {

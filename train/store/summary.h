@@ -26,8 +26,8 @@ struct Forecast {
 // How patches were selected in training.
 struct SelectionSummary {
   std::string mode;
-  std::int64_t kept = 0, patches = 0;
-  bool saves = false;                // zeroed patches stay in the sequence
+  std::int64_t kept = 0, kept_end = 0, patches = 0;  // kept in the first and last epoch
+  bool saves = false;                                // zeroed patches stay in the sequence
   std::int64_t unscored_images = 0;  // whose patches were not chosen by score, for want of one
 };
 

@@ -62,8 +62,9 @@ TEST_CASE("config lists every key with type, default, choices and meaning") {
   CHECK(rate["choices"] == Json::array());
   CHECK(rate["of"] == Json::array());
   CHECK(keys.at("model.in_channels")["default"] == nullptr);
-  CHECK(keys.at("train.optimizer")["choices"] == Json{"adamw", "sgd"});
-  CHECK(keys.at("select.heuristic")["choices"] == Json{"none", "contrast", "variance", "entropy"});
+  CHECK(keys.at("train.optimizer")["choices"] == Json{"adamw", "sgd", "muon"});
+  CHECK(keys.at("select.heuristic")["choices"] ==
+        Json{"none", "contrast", "variance", "entropy", "random"});
   CHECK(keys.at("select.top_k")["default"] == 0.7);
   CHECK(keys.at("run.device")["choices"] == Json{"auto", "cpu", "cuda"});
   CHECK(keys.at("attention.components")["of"] == Json{"mgk", "mlk"});

@@ -285,12 +285,12 @@ TEST_CASE("files and built-in configurations are found") {
 
 TEST_CASE("built-in configurations are what they promise") {
   std::vector<std::string> names;
-  for (const BuiltinConfig& builtin : builtin_configs()) names.emplace_back(builtin.name);
-  CHECK(names == std::vector<std::string>{"cifar10", "deit-tiny", "fashion-mnist",
-                                          "hugginggreen-224", "hugginggreen-cifar10",
-                                          "hugginggreen-fashion-mnist", "paper-table2-12",
-                                          "paper-table2-4", "paper-table2-8", "shapes-detect",
-                                          "shapes", "tiny-imagenet"});
+  for (const BuiltinText& builtin : builtin_configs()) names.emplace_back(builtin.name);
+  CHECK(names == std::vector<std::string>{
+                     "cifar10", "deit-tiny", "fashion-mnist-small", "fashion-mnist",
+                     "hugginggreen-224", "hugginggreen-cifar10", "hugginggreen-fashion-mnist",
+                     "paper-table2-12", "paper-table2-4", "paper-table2-8", "shapes-detect",
+                     "shapes-small", "shapes", "tiny-imagenet"});
   for (const std::string& name : names) CHECK(load_config(name).run.name == name);
   const ModelConfig deit = load_config("deit-tiny").model;
   CHECK(deit.img_size == 224);
@@ -320,7 +320,7 @@ TEST_CASE("built-in configurations are what they promise") {
 }
 
 TEST_CASE("a written configuration reads back equal") {
-  for (const BuiltinConfig& builtin : builtin_configs()) {
+  for (const BuiltinText& builtin : builtin_configs()) {
     const Config c = load_config(std::string(builtin.name));
     CHECK(parse_config(to_toml(c), "config.toml") == c);
   }

@@ -1,6 +1,7 @@
 // The words follow from the numbers.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tests/train/experiment/synthetic.h"
@@ -233,13 +234,51 @@ TEST_CASE("too few runs leave the question open") {
   CHECK(says(alone.answer.headline, "Nothing to compare yet"));
 }
 
-TEST_CASE("unequal settings or kinds of energy forbid the claim") {
+TEST_CASE("arms of unequal training are compared at the same F1 alone") {
   Plan plan = quick();
-  plan.arms[1].config.phases[0].train.epochs += 1;
+  plan.arms[1].config.phases[0].train.epochs = 3;
+  const std::string differ = "the arms differ in epochs, 5 and 3";
+  const Results same = with(scaled(kEnergies, 0.5), kSameF1, plan);
+  CHECK(same.answer.arms[0].finding == Finding::saves);
+  CHECK(
+      same.answer.headline.starts_with("Yes, against vit: hugginggreen (epochs, 5 and 3) saves "
+                                       "50.0 % of the energy at the same F1"));
+  CHECK(says(same.answer.arms[0].text, differ));
+  CHECK(says(same.answer.goal, ": reached"));
+  CHECK(says(same.answer.headline, "; less energy to the target F1 is needed by hugginggreen."));
+  const auto said = [](const Results& r) {
+    return std::any_of(r.answer.caveats.begin(), r.answer.caveats.end(), [](const auto& caveat) {
+      return caveat.starts_with(
+          "Arms train unequally, against vit: hugginggreen (epochs, 5 and 3)");
+    });
+  };
+  CHECK(said(same));
+  CHECK(says(to_page(same), "Arms train unequally"));
+  CHECK(Json::parse(to_json(same))["comparisons"][0]["trains_unequally"] == "epochs, 5 and 3");
+  CHECK(with(scaled(kEnergies, 0.5), shifted(kSameF1, 0.02), plan).answer.arms[0].finding ==
+        Finding::saves);
+  // Lower, or not shown to be the same: less training needs less energy, which is no saving.
+  const std::vector<double> noisy{0.91, 0.893, 0.907, 0.892, 0.896};
+  for (const std::vector<double>& f1 : {shifted(kSameF1, -0.02), noisy}) {
+    const Results r = with(scaled(kEnergies, 0.5), f1, plan);
+    CHECK(r.answer.arms[0].finding == Finding::no_saving_shown);
+    CHECK(r.answer.headline.starts_with("Not shown with 5 runs an arm, against vit: "));
+    CHECK(says(r.answer.headline,
+               "hugginggreen (50.0 %, p < 0.001; epochs, 5 and 3, F1 not shown to be the same)"));
+    CHECK(says(r.answer.arms[0].text, differ + ", and F1 is not shown to be the same or higher"));
+    CHECK(says(r.answer.goal, "not to be judged, as " + differ));
+    CHECK(said(r));
+  }
+  CHECK(with(scaled(kEnergies, 1.1), kSameF1, plan).answer.arms[0].finding == Finding::costs_more);
+}
+
+TEST_CASE("unequal data or kinds of energy forbid the claim") {
+  Plan plan = quick();
+  plan.arms[1].config.phases[0].data.train_limit = 7;
   const Results r = with(scaled(kEnergies, 0.5), kF1, plan);
   CHECK(r.answer.arms[0].finding == Finding::cannot_be_said);
   CHECK(says(r.answer.arms[0].text, "No claim of a saving"));
-  CHECK(says(r.answer.arms[0].text, "epochs"));
+  CHECK(says(r.answer.arms[0].text, "data"));
   CHECK(says(r.answer.goal, "not to be judged"));
 
   auto other = synthetic_runs("hugginggreen", scaled(kEnergies, 0.5), kF1);

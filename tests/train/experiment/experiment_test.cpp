@@ -22,6 +22,29 @@ Arguments tiny(const std::string& out, const Arguments& more = {}, const char* n
          more;
 }
 
+// One epoch a phase, in a blink.
+constexpr const char* kPhases = R"(
+[experiment]
+question = "Do phases save?"
+base = "shapes-small"
+repeats = 1
+set = ["data.train_limit=60", "data.test_limit=20", "train.batch_size=20", "train.epochs=3",
+       "model.depth=1", "model.emb_size=16", "model.patch_size=8"]
+[[arm]]
+name = "scratch"
+[[arm]]
+name = "contrastive"
+[[arm.phase]]
+kind = "pretrain"
+train.epochs = 1
+[[arm.phase]]
+kind = "contrastive"
+train.epochs = 1
+[[arm.phase]]
+kind = "finetune"
+train.epochs = 1
+)";
+
 // Every file below the folder with its bytes and time of writing.
 using Snapshot = std::map<std::string, std::pair<std::string, std::filesystem::file_time_type>>;
 Snapshot snapshot(const std::string& folder) {
@@ -136,16 +159,20 @@ TEST_CASE("an experiment's folder takes one process at a time") {
   CHECK(!exists(folder / "experiment.json"));
 }
 
-TEST_CASE("all phases of an arm count") {
+TEST_CASE("an experiment file, all phases of whose arms count") {
   const TempFolder folder;
-  const std::string out = folder / "out";
-  const Outcome outcome = hgtrain(tiny(out, {"--repeats", "1", "--quiet"}, "rq3"));
+  const std::string out = folder / "out", file = folder / "my.toml";
+  put(file, kPhases);
+  const Outcome outcome = hgtrain({"experiment", file, "--out", out, "--threads", "1", "--quiet"});
   INFO(outcome.err);
   REQUIRE(outcome.code == 0);
   const Json results = results_of(out);
-  REQUIRE(results["runs"].size() == 3);
+  CHECK(results["experiment"] == "my");
+  CHECK(results["scale"] == "");
+  CHECK(results["question"] == "Do phases save?");
+  REQUIRE(results["runs"].size() == 2);
   for (const Json& run : results["runs"]) CHECK(run["epochs"] == 3);
-  const Json& contrastive = results["runs"][2];  // an epoch a phase; the last is judged by F1
+  const Json& contrastive = results["runs"][1];  // an epoch a phase; the last is judged by F1
   REQUIRE(contrastive["evaluations"].size() == 1);
   CHECK(contrastive["evaluations"][0]["epoch"] == 3);
   double phases = 0;
@@ -162,6 +189,30 @@ TEST_CASE("all phases of an arm count") {
   for (std::size_t i = 1; i < rows.size(); ++i) phases += std::stod(field(rows[i], column));
   CHECK(contrastive["evaluations"][0]["energy_j"].get<double>() == doctest::Approx(phases));
   CHECK(contrastive["energy_j"].get<double>() >= phases * 0.999);
+
+  // The file has changed: the folder is of another experiment.
+  std::string changed = kPhases;
+  put(file, changed.replace(changed.find("train.epochs=3"), 14, "train.epochs=4"));
+  check_refused(hgtrain({"experiment", file, "--out", out, "--threads", "1"}), 2,
+                {out, "train.epochs = 3, not 4"});
+  put(file, "[experiment]\nquestion = 'q'\nbase = 'shapes-small'\n[[arm]]\nname = 'a'\n");
+  check_refused(hgtrain({"experiment", file}), 2, {"my.toml", "two or more [[arm]]"});
+}
+
+TEST_CASE("built-in experiments are listed and shown") {
+  const Outcome list = hgtrain({"experiment", "list"});
+  CHECK(list.code == 0);
+  CHECK(list.out.find("rq1: Does probabilistic attention") != std::string::npos);
+  const Json names = Json::parse(hgtrain({"experiment", "list", "--json"}).out)["experiments"];
+  REQUIRE(names.size() == 4);
+  CHECK(names[0]["arms"][0] == "vit");
+  const TempFolder folder;
+  const Outcome shown = hgtrain({"experiment", "show", "quick"});
+  CHECK(shown.code == 0);
+  put(folder / "copy.toml", shown.out);  // to begin with
+  check_refused(hgtrain({"experiment", folder / "copy.toml", "--scale", "x"}), 2, {"--scale"});
+  check_refused(hgtrain({"experiment", "show"}), 2, {"show"});
+  check_refused(hgtrain({"experiment", "quick", "rq1"}), 2, {"rq1"});
 }
 
 TEST_CASE("a folder of another experiment is refused in one line, and nothing is written") {

@@ -29,15 +29,17 @@ std::vector<std::string> names_of(const Plan& plan) {
 }
 
 TEST_CASE("every experiment has comparable arms at every scale") {
-  for (const std::string& experiment : experiment_names())
-    for (const std::string& scale : scale_names()) {
-      INFO(experiment << " " << scale);
-      const Plan plan = make_plan({experiment, scale});
+  CHECK(builtin_experiments().size() == 4);
+  for (const BuiltinText& builtin : builtin_experiments())
+    for (const char* scale : {"smoke", "small", "paper"}) {
+      INFO(builtin.name << " " << scale);
+      const Plan plan = make_plan({std::string(builtin.name), scale});
       CHECK(plan.arms.size() >= 2);
       CHECK(plan.repeats >= 3);
       std::set<std::string> configs;
       for (const Arm& arm : plan.arms) {
         CHECK(incomparable(plan.arms[0].config, arm.config) == "");
+        CHECK(unequal_training(plan.arms[0].config, arm.config) == "");
         Config nameless = arm.config;
         nameless.run.name = "x";
         configs.insert(to_toml(nameless));
@@ -68,16 +70,16 @@ TEST_CASE("arms are what the questions ask") {
   }
   CHECK(make_plan({"rq2", "paper"}).arms[1].config.select.top_k.of(196) == 138);
 
-  const Plan rq3 = make_plan({"rq3", "small", {"train.epochs=7"}});
+  const Plan rq3 = make_plan({"rq3", "small"});
   const auto phases = [&](std::size_t arm) {
     std::string text;
     for (const PhaseConfig& p : rq3.arms[arm].config.phases)
       text += p.kind + " " + std::to_string(p.train.epochs) + " ";
     return text;
   };
-  CHECK(phases(0) == "supervised 7 ");
-  CHECK(phases(1) == "pretrain 3 finetune 4 ");
-  CHECK(phases(2) == "pretrain 2 contrastive 2 finetune 3 ");
+  CHECK(phases(0) == "supervised 6 ");
+  CHECK(phases(1) == "pretrain 3 finetune 3 ");
+  CHECK(phases(2) == "pretrain 2 contrastive 2 finetune 2 ");
 }
 
 TEST_CASE("settings reach all arms, but not what the arms differ in") {
@@ -90,14 +92,16 @@ TEST_CASE("settings reach all arms, but not what the arms differ in") {
   CHECK(cifar.arms[1].config.model.in_channels == 3);
   CHECK(cifar.arms[1].config.model.img_size == 32);
 
-  CHECK(fault({"rq4", "smoke"}) == "experiment: expected rq1, rq2, rq3, quick, got \"rq4\"");
+  CHECK(fault({"rq4", "smoke"}) ==
+        "rq4: no such file, nor a built-in experiment; did you mean rq1? (built in: quick, rq1, "
+        "rq2, rq3)");
   CHECK(fault({"rq1", "huge"}) == "--scale: expected smoke, small, paper, got \"huge\"");
   CHECK(fault({"rq2", "smoke", {"select.mode=drop"}}) ==
         "--set: select.mode: the arms of rq2 differ in it");
-  CHECK(fault({"rq1", "smoke", {"model.heads=3", "model.dim_head=8"}}).find("even") !=
-        std::string::npos);
+  CHECK(fault({"rq1", "smoke", {"model.heads=8"}}).find("differ") != std::string::npos);
   CHECK(fault({"rq3", "smoke", {"phase.0.train.epochs=1"}}).find("rq3") != std::string::npos);
-  CHECK(fault({"rq3", "smoke", {"train.epochs=2"}}).find("train.epochs") != std::string::npos);
+  CHECK(fault({"rq3", "smoke", {"train.epochs=2"}}) ==
+        "--set: train.epochs: the arms of rq3 differ in it");
   CHECK(fault({"rq1", "smoke", {"run.joule_budget=5"}}).find("run.joule_budget") !=
         std::string::npos);
   CHECK(fault({"rq1", "smoke", {}, {}, 1.5}).find("--target") != std::string::npos);
@@ -122,11 +126,16 @@ TEST_CASE("what makes energies incomparable is named") {
   const auto changed = [&](const std::string& setting) {
     return incomparable(a, make_plan({"rq1", "smoke", {setting}}).arms[0].config);
   };
-  CHECK(changed("train.epochs=50") == "epochs, " + std::to_string(a.train.epochs) + " and 50");
-  CHECK(changed("train.batch_size=7") == "batch size");
   CHECK(changed("data.train_limit=7") == "data");
   CHECK(changed("run.threads=1") == "device or threads");
-  CHECK(changed("model.depth=1") == "");
+  for (const char* free : {"model.depth=1", "train.epochs=50", "train.batch_size=7"})
+    CHECK(changed(free) == "");
+  const auto unequal = [&](const std::string& setting) {
+    return unequal_training(a, make_plan({"rq1", "smoke", {setting}}).arms[0].config);
+  };
+  CHECK(unequal("train.epochs=50") == "epochs, " + std::to_string(a.train.epochs) + " and 50");
+  CHECK(unequal("train.batch_size=7") == "batch size");
+  CHECK(unequal("train.learning_rate=0.5") == "");
 }
 
 TEST_CASE("a folder belongs to one experiment, scale and configuration") {
@@ -147,6 +156,14 @@ TEST_CASE("a folder belongs to one experiment, scale and configuration") {
   CHECK(other.find('\n') == std::string::npos);
   CHECK(refusal({"rq2", "smoke", {"run.seed=2"}}).find("seed") != std::string::npos);
   CHECK(contents_of(out + "/experiment.json") == identity);
+
+  Plan fewer = plan, renamed = plan;
+  fewer.arms.pop_back();
+  renamed.arms[1].name = "x";
+  for (const Plan& changed : {fewer, renamed})
+    CHECK(message_of<UsageError>([&] {
+            claim_folder(out, changed);
+          }).find("was begun with the arms contrast-drop, ") != std::string::npos);
 
   put(folder / "stray", "x");
   CHECK(message_of<UsageError>([&] { claim_folder(folder.path(), plan); }).find("no experiment") !=

@@ -202,6 +202,9 @@ TEST_CASE("a frozen prefix holds in supervised training, and contradictions are 
   refused("supervised", {"phase.0.freeze=[\"block\"]"}, {"phase.0.freeze", "\"block\""});
   refused("supervised", {cache}, {"cache_features", "finetune"});
   refused("finetune", {cache, "data.augment=true"}, {"phase.0.cache_features", "data.augment"});
+  refused("finetune",
+          {cache, "select.heuristic=contrast", "select.top_k=0.5", "select.top_k_end=1.0"},
+          {"phase.0.cache_features", "select.top_k_end"});
   refused("finetune", {cache, "select.heuristic=contrast"},
           {"phase.0.cache_features", "select.probabilistic"});
   refused("finetune", {cache, "select.heuristic=contrast", "select.probabilistic=false"},

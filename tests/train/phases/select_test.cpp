@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/program.h"
+#include "train/phases/step_cost.h"
+#include "train/run/memory.h"
 #include "train/store/safetensors.h"
 
 namespace {
@@ -85,7 +87,9 @@ TEST_CASE("info shows scoring as a layer of its own and what the filter saves") 
   // Zeroing saves nothing and says so.
   CHECK(zeroed["select"]["mode"] == "zero");
   CHECK(zeroed["flops"]["backward"] == plain["flops"]["backward"]);
-  CHECK(zeroed["flops"]["forward"] == plain["flops"]["forward"].get<std::int64_t>() + scoring);
+  const std::int64_t normalising = 2 * 3 * 224 * 224;  // is the loader's where it sets zeros
+  CHECK(zeroed["flops"]["forward"] ==
+        plain["flops"]["forward"].get<std::int64_t>() - normalising + scoring);
   CHECK(hgtrain(Arguments{"info", "deit-tiny"} + keeping("98") + set({"select.mode=zero"}))
             .out.find("nothing is saved") != std::string::npos);
 }
@@ -164,8 +168,9 @@ TEST_CASE("a run's FLOPs are those of its steps and evaluations and scoring") {
   const auto flops = [&](const char* run) {
     return summary_of(folder / run)["flops"].get<std::int64_t>();
   };
-  // 64 images of 16 x 16 in 16 patches: luminance and histogram 6 a pixel, 256 bins a patch
-  CHECK(flops("zero") - flops("plain") == 64 * (256 * 6 + 16 * 256));
+  // 64 images of 16 x 16 in 16 patches: luminance and histogram 6 a pixel, 256 bins a patch; a
+  // plain step normalises 3 channels, which the loader does where it sets zeros
+  CHECK(flops("zero") - flops("plain") == 64 * (256 * 6 + 16 * 256 - 2 * 3 * 256));
   const auto image = [](const Arguments& more) {
     const Json f = info("shapes", small_model() + more)["flops"];
     return f["forward"].get<std::int64_t>() + f["backward"].get<std::int64_t>();
@@ -174,6 +179,80 @@ TEST_CASE("a run's FLOPs are those of its steps and evaluations and scoring") {
   const double saved = static_cast<double>(flops("plain") - flops("always"));
   CHECK(saved ==
         doctest::Approx(64.0 * static_cast<double>(image({}) - image(filter("11")))).epsilon(0.02));
+  // Random patches cost what scored ones do, but for the scores.
+  const Arguments random = set({"select.heuristic=random"});
+  train_selecting(folder / "random", filter("11", "1.0", common + random));
+  const std::int64_t scoring = 256 * 6 + 16 * 256;
+  CHECK(flops("always") - flops("random") == 64 * scoring);
+  CHECK(image(filter("11")) - image(filter("11", "1.0", random)) == scoring);
+  CHECK(flops_of(folder / "random", "data", "patch_select") == 0);
+}
+
+TEST_CASE("the share of kept patches grows from epoch to epoch up to all of them") {
+  const TempFolder folder;
+  const Arguments steady = set({"select.prob_decay_rate=0"}), four = filter("4", "1.0", steady);
+  train_selecting(folder / "plain", {});
+  train_selecting(folder / "four", four);
+  train_selecting(folder / "same", four + set({"select.top_k_end=0.25"}));
+  train_selecting(folder / "grows", four + set({"select.top_k_end=1.0"}));
+  train_selecting(folder / "falls", filter("16", "1.0", steady) + set({"select.top_k_end=4"}));
+  using Column = std::vector<std::string>;
+  CHECK(contents_of(folder / "same/model.safetensors") ==
+        contents_of(folder / "four/model.safetensors"));
+  CHECK(column_of(folder / "grows", "tokens_per_image") == Column{"5", "9", "13", "17"});
+  CHECK(column_of(folder / "falls", "tokens_per_image") == Column{"17", "13", "9", "5"});
+  CHECK(column_of(folder / "grows", "train_loss")[0] ==
+        column_of(folder / "four", "train_loss")[0]);
+  CHECK(column_of(folder / "falls", "train_loss")[0] ==
+        column_of(folder / "plain", "train_loss")[0]);
+  // No filter, no scores in an epoch with all patches.
+  CHECK(column_of(folder / "grows", "flops")[3] == column_of(folder / "plain", "flops")[3]);
+  CHECK(summary_of(folder / "grows")["select"]["kept"] == 4);
+  CHECK(summary_of(folder / "grows")["select"]["kept_end"] == 16);
+}
+
+TEST_CASE("what is known before a run follows the growing share of patches") {
+  const auto config = [](const std::vector<std::string>& more) {
+    std::vector<std::string> all{"model.patch_size=4",  "model.img_size=16",
+                                 "model.emb_size=16",   "model.depth=1",
+                                 "train.batch_size=16", "train.epochs=4",
+                                 "select.top_k=4",      "select.prob_decay_rate=0"};
+    all.insert(all.end(), more.begin(), more.end());
+    return load_config("shapes", all);
+  };
+  const auto flops = [](const std::optional<StepCost>& cost) {
+    REQUIRE(cost);
+    return static_cast<double>(cost->forward.flops() + cost->backward.flops());
+  };
+  const Config plain = config({}),
+               grows =
+                   config({"select.heuristic=random", "select.top_k_end=16", "select.prob=1.0"}),
+               half = config({"select.heuristic=random", "select.top_k_end=16"});
+  const double all = flops(step_cost(plain, 0));
+  const std::vector<double> always = flops_by_epoch(grows, 0), sometimes = flops_by_epoch(half, 0);
+  CHECK(flops_by_epoch(plain, 0) == std::vector<double>(4, all));
+  REQUIRE(always.size() == 4);
+  for (std::size_t e = 0; e < 4; ++e) {
+    CHECK(always[e] == flops(step_cost(grows, 0, static_cast<std::int64_t>(e))));
+    CHECK((e == 0 || always[e] > always[e - 1]));
+    CHECK(sometimes[e] == doctest::Approx(0.5 * (always[e] + all)));
+  }
+  CHECK(always[3] == all);
+  CHECK(flops(last_step_cost(grows, 0)) == all);
+  CHECK_FALSE(last_step_cost(plain, 0));
+  CHECK(memory_needed(grows) == memory_needed(plain));
+
+  const Json counted = info(
+      "shapes", small_model() + filter("4", "1.0") +
+                    set({"select.prob_decay_rate=0", "select.top_k_end=16", "train.epochs=2"}));
+  CHECK(counted["select"]["kept"] == 4);
+  CHECK(counted["select"]["kept_end"] == 16);
+  const Json phase = counted["phases"][0], whole = info("shapes", small_model())["phases"][0];
+  const auto step = [](const Json& row) {
+    return row["flops_per_step"]["forward"].get<double>() +
+           row["flops_per_step"]["backward"].get<double>();
+  };
+  CHECK(phase["flops_per_step_mean"] == 0.5 * (step(phase) + step(whole)));
 }
 
 TEST_CASE("evaluation takes all patches or the best of them where asked") {
@@ -210,6 +289,7 @@ TEST_CASE("every heuristic and form and decay and way of choosing trains") {
   check(set({"select.decay=exp"}));
   check(set({"select.decay=ref_compound"}));
   check(set({"select.heuristic=entropy", "select.bins=32"}));
+  check(set({"select.heuristic=random"}));
   check(set({"model.attention=gmm"}));
 }
 
@@ -218,6 +298,8 @@ TEST_CASE("settings of the filter that make no sense are refused in one line") {
     check_refused(hgtrain(Arguments{"info", "shapes"} + small_model() + more), 2, parts);
   };
   refused(keeping("17"), {"select.top_k", "1 to 16 patches, got 17"});
+  refused(keeping("3") + set({"select.top_k_end=17"}), {"select.top_k_end", "1 to 16 patches"});
+  refused(keeping("3") + set({"select.top_k_end=0.0"}), {"select.top_k_end", "fraction"});
   refused(keeping("0"), {"select.top_k"});
   refused(keeping("-1"), {"select.top_k"});
   refused(keeping("1.5"), {"select.top_k", "fraction"});
@@ -226,6 +308,11 @@ TEST_CASE("settings of the filter that make no sense are refused in one line") {
           {"select.heuristic", "patch_size"});
   refused(set({"select.heuristic=contrast", "model.in_channels=2"}),
           {"select.heuristic", "in_channels"});
+  const std::string random = "select.heuristic=random";
+  refused(set({random, "select.probabilistic=false"}), {"select.probabilistic", "no scores"});
+  refused(set({random, "select.eval=topk"}), {"select.eval", "no scores"});
+  refused(set({random, "select.form=ref"}), {"select.form", "no scores"});
+  refused(set({random, "select.bins=32"}), {"select.bins", "no bins"});
   refused(set({"select.heuristic=contrast", "select.bins=32"}), {"select.bins", "no bins"});
   refused(set({"select.heuristic=entropy", "select.bins=64"}), {"select.bins", "256 or 32"});
   refused(set({"select.heuristic=entropy", "select.bins=32", "model.patch_size=16"}),

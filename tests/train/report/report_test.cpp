@@ -116,6 +116,15 @@ const char* browser() {
 
 }  // namespace
 
+TEST_CASE("the last evaluation counts where later epochs have none") {
+  RunRecord run = run_of("run");
+  CHECK(run.final_f1() == run.epochs.back().micro_f1);
+  run.epochs.back().test_loss = run.epochs.back().micro_f1 = run.epochs.back().macro_f1 = {};
+  CHECK(run.final_f1() == run.epochs[1].micro_f1);
+  CHECK(report::page({run}).find("0.6000") != std::string::npos);
+  CHECK_FALSE(RunRecord{}.final_f1());
+}
+
 TEST_CASE("a report says what makes its energy doubtful") {
   RunRecord run = run_of("held up");
   CHECK(run.source_text().find("cores") == std::string::npos);

@@ -30,6 +30,70 @@ std::string bmp(int side) {
 
 }  // namespace
 
+TEST_CASE("a run with averaged weights evaluates and leaves the average and keeps both") {
+  const TempFolder folder;
+  const std::string plain = folder / "plain", run = folder / "run";
+  REQUIRE(hgtrain(tiny_train(plain)).code == 0);
+  const Outcome done = hgtrain(tiny_train(run, set({"train.ema=0.9"})));
+  INFO(done.err);
+  REQUIRE(done.code == 0);
+  CHECK(column_of(run, "train_loss") == column_of(plain, "train_loss"));
+  CHECK(column_of(run, "test_loss") != column_of(plain, "test_loss"));
+  const Safetensors model = read_safetensors(run + "/model.safetensors"),
+                    state = read_safetensors(run + "/state.safetensors"),
+                    trained = read_safetensors(plain + "/model.safetensors");
+  const auto values = [](const Safetensors& file, const std::string& name) {
+    return file.tensors.at(name).to_vector<float>();
+  };
+  std::uint64_t parameters = 0;
+  for (const auto& [name, value] : model.tensors) {
+    CHECK(values(model, name) == values(state, "ema." + name));
+    CHECK(values(trained, name) == values(state, "model." + name));
+    parameters += static_cast<std::uint64_t>(value.numel());
+  }
+  CHECK(values(model, "head.weight") != values(trained, "head.weight"));
+  const Outcome judged = hgtrain({"eval", run, "--json"});
+  REQUIRE(judged.code == 0);
+  CHECK(Json::parse(judged.out)["loss"] == std::stod(column_of(run, "test_loss").back()));
+  const std::uint64_t averaging = 16 * 3 * parameters;  // steps of three operations an element
+  CHECK(flops_of(run, "optimizer", "optimizer", "ema") == averaging);
+  CHECK(summary_of(run)["flops"].get<std::uint64_t>() ==
+        summary_of(plain)["flops"].get<std::uint64_t>() + averaging);
+  check_refused(hgtrain(tiny_train(folder / "none", set({"train.ema=1.0"}))), 2, {"train.ema"});
+}
+
+TEST_CASE("evaluation after every third epoch and the last leaves other rows without scores") {
+  const TempFolder folder;
+  const std::string each = folder / "each", third = folder / "third";
+  const Arguments seven = set({"train.epochs=7"});
+  REQUIRE(hgtrain(tiny_train(each, seven)).code == 0);
+  const Outcome done = hgtrain(tiny_train(third, seven + set({"train.eval_every=3"})));
+  INFO(done.err);
+  REQUIRE(done.code == 0);
+  CHECK(contents_of(third + "/model.safetensors") == contents_of(each + "/model.safetensors"));
+  CHECK(column_of(third, "train_loss") == column_of(each, "train_loss"));
+  for (const char* column : {"test_loss", "accuracy", "micro_f1", "macro_f1"}) {
+    std::vector<std::string> expected = column_of(each, column);
+    for (const std::size_t epoch : {0u, 1u, 3u, 4u}) expected[epoch] = "";
+    CHECK(column_of(third, column) == expected);
+  }
+  CHECK(summary_of(third)["micro_f1"] == summary_of(each)["micro_f1"]);
+  const auto evaluating = [](const std::string& run) { return flops_of(run, "eval", "head"); };
+  CHECK(evaluating(each) > 0);
+  CHECK(7 * evaluating(third) == 3 * evaluating(each));
+  const auto flops = [](const std::string& run) {
+    return summary_of(run)["flops"].get<std::int64_t>();
+  };
+  const std::int64_t epoch = std::stoll(column_of(third, "flops")[0]),
+                     evaluated = std::stoll(column_of(third, "flops")[2]);
+  CHECK(evaluated > epoch);
+  CHECK(flops(each) - flops(third) == 4 * (evaluated - epoch));
+  CHECK(contents_of(third + "/report.html").find(column_of(each, "micro_f1")[6].substr(0, 6)) !=
+        std::string::npos);
+  check_refused(hgtrain(tiny_train(folder / "none", set({"train.eval_every=0"}))), 2,
+                {"train.eval_every", "1"});
+}
+
 TEST_CASE("a run folder holds all files, whole and with every field") {
   const TempFolder folder;
   const std::string run = folder / "run";

@@ -75,7 +75,7 @@ TEST_CASE("detection in groups has the loss and gradients of the whole batch") {
   const auto& all = model.parameters().all();
   Tape tape;
   for (const nn::Parameter& p : all) tape.watch(p.value);
-  const Tensor features = model.features(input.images, {});
+  const Tensor features = model.features(input.input(), {});
   const Tensor loss = add(cross_entropy(model.classify(features), input.labels),
                           box_loss(model.boxes(features), input.boxes, input.has_box).loss);
   const Gradients expected = tape.backward(loss);
