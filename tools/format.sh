@@ -14,7 +14,9 @@ fi
 [[ $($program --version) == *"version $version."* ]] ||
   echo "tools/format.sh: expects clang-format $version, found $($program --version)" >&2
 
-mapfile -t sources < <(git ls-files '*.cpp' '*.h' '*.cu' '*.cuh')
+# Files that are not added yet count, too; deleted ones do not.
+mapfile -t sources < <(git ls-files -co --exclude-standard '*.cpp' '*.h' '*.cu' '*.cuh' |
+  while read -r file; do [[ ! -f $file ]] || echo "$file"; done)
 if [[ ${1:-} == --check ]]; then
   wrong=$(printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 40 $program --dry-run 2>&1 |
     sed -n 's/^\([^:]*\):[0-9]*:[0-9]*: warning: .*clang-format-violations.*/\1/p' | sort -u)

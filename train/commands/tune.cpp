@@ -51,10 +51,9 @@ class Tuning {
   Tuning(const TuneOptions& options, const ExperimentFile& file, const TunePlan& tuning)
       : options_(options), file_(file), tuning_(tuning), outcomes_(tuning.arms.size()) {
     const Plan& plan = tuning.plan;
-    folder_ = options.out.empty()
-                  ? fmt::format("experiments/{}{}{}-tune", plan.experiment,
-                                plan.scale.empty() ? "" : "-", plan.scale)
-                  : options.out;
+    folder_ = options.out.empty() ? fmt::format("experiments/{}{}{}-tune", plan.experiment,
+                                                plan.scale.empty() ? "" : "-", plan.scale)
+                                  : options.out;
   }
 
   // False: a signal came.
@@ -140,9 +139,9 @@ bool Tuning::tune_arm(std::size_t arm) {
   if (measured && !train(arm, first, 0)) return false;
   outcome.tried = affordable(arm);
   if (outcome.tried < n)
-    outcome.note = fmt::format("the budget allows {} of {} candidates, drawn by seed {}{}",
-                               outcome.tried, n, tuning_.plan.first_seed,
-                               outcome.tried == 1 ? ": nothing was compared" : "");
+    outcome.note =
+        fmt::format("the budget allows {} of {} candidates, drawn by seed {}{}", outcome.tried, n,
+                    tuning_.plan.first_seed, outcome.tried == 1 ? ": nothing was compared" : "");
   std::vector<std::size_t> left(
       tuned.draw_order.begin(),
       tuned.draw_order.begin() + static_cast<std::ptrdiff_t>(outcome.tried));
@@ -186,8 +185,8 @@ Json Tuning::arm_json(std::size_t arm) const {
           {"tried", outcome.tried},
           {"runs", outcome.runs.size()},
           {"energy_j", outcome.joules()},
-          {"chosen", outcome.chosen ? Json(texts_of(tuned.candidates[*outcome.chosen].settings))
-                                    : Json()},
+          {"chosen",
+           outcome.chosen ? Json(texts_of(tuned.candidates[*outcome.chosen].settings)) : Json()},
           {"note", outcome.note}};
 }
 

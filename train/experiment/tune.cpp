@@ -116,8 +116,7 @@ TunePlan plan_tuning(const ExperimentFile& file, const Request& request) {
     tuning.held_out = std::max<std::int64_t>(1, images / kHeldOutShare);
     tuning.held_out_here = true;
   }
-  for (const FileArm& arm : file.arms)
-    tuning.arms.push_back(tuned_arm(file, request, arm, tuning));
+  for (const FileArm& arm : file.arms) tuning.arms.push_back(tuned_arm(file, request, arm, tuning));
   return tuning;
 }
 

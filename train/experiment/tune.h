@@ -16,15 +16,16 @@ struct Candidate {
 
 struct TunedArm {
   std::string name;
-  std::vector<Candidate> candidates;    // in the order of the sweep
-  std::vector<std::int64_t> divisors;   // a rung trains for epochs / divisor; the last is 1
-  std::vector<std::size_t> draw_order;  // of candidates, by the seed: a small budget takes the first
+  std::vector<Candidate> candidates;   // in the order of the sweep
+  std::vector<std::int64_t> divisors;  // a rung trains for epochs / divisor; the last is 1
+  std::vector<std::size_t>
+      draw_order;  // of candidates, by the seed: a small budget takes the first
 };
 
 struct TunePlan {
   Plan plan;
   std::vector<TunedArm> arms;
-  std::int64_t held_out = 0;    // images that are tested on
+  std::int64_t held_out = 0;   // images that are tested on
   bool held_out_here = false;  // as the file's settings held out none
 };
 // Throws UsageError for a file without [sweep] and for values that an arm cannot have.
@@ -33,8 +34,8 @@ TunePlan plan_tuning(const ExperimentFile& file, const Request& request);
 // The configuration of a rung.
 Config at_rung(const Config& config, std::int64_t divisor);
 
-// How many candidates train at each rung: half of the rung before, but two or more, so that the last
-// choice is made after all epochs. One candidate needs no training.
+// How many candidates train at each rung: half of the rung before, but two or more, so that the
+// last choice is made after all epochs. One candidate needs no training.
 std::vector<std::size_t> halving(std::size_t candidates, std::size_t rungs);
 // The most candidates, of n, whose halving costs no more than the budget, where a run of rung r
 // costs run_cost[r]; 1: none can be compared.

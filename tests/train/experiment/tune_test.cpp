@@ -51,14 +51,13 @@ TEST_CASE("candidates are all combinations of what the arm does not set itself")
   CHECK(tuning.held_out_here);
   CHECK(fourth.config.data.validation == 6);
   CHECK(fourth.config.phases[0].data.validation == 6);
-  const TunePlan given = plan_tuning(parse_experiment(toml, "my.toml"),
-                                     {"", "", {"data.validation=9"}});
+  const TunePlan given =
+      plan_tuning(parse_experiment(toml, "my.toml"), {"", "", {"data.validation=9"}});
   CHECK(!given.held_out_here);
   CHECK(given.arms[1].candidates[0].config.data.validation == 9);
 
   const auto fault = [](const std::string& text, const Request& request = {}) {
-    return message_of<UsageError>(
-        [&] { plan_tuning(parse_experiment(text, "my.toml"), request); });
+    return message_of<UsageError>([&] { plan_tuning(parse_experiment(text, "my.toml"), request); });
   };
   CHECK(fault(toml + "train.lr = [1]\n").find("my.toml:16: sweep: train.lr: unknown key") == 0);
   CHECK(fault(toml, {"", "", {"model.pool=cls"}}) == "--set: model.pool: is swept in my.toml");
@@ -116,12 +115,12 @@ TEST_CASE("tuning keeps all that it tried, and writes an experiment") {
   CHECK(json["arms"][1]["energy_j"].get<double>() == doctest::Approx(joules));
   CHECK(json["arms"][0]["chosen"].empty());
   const Json& last = json["runs"][5];
-  const Json& best = last["micro_f1"].get<double>() > json["runs"][6]["micro_f1"].get<double>() ||
-                             (last["micro_f1"] == json["runs"][6]["micro_f1"] &&
-                              last["energy_j"].get<double>() <
-                                  json["runs"][6]["energy_j"].get<double>())
-                         ? last
-                         : json["runs"][6];
+  const Json& best =
+      last["micro_f1"].get<double>() > json["runs"][6]["micro_f1"].get<double>() ||
+              (last["micro_f1"] == json["runs"][6]["micro_f1"] &&
+               last["energy_j"].get<double>() < json["runs"][6]["energy_j"].get<double>())
+          ? last
+          : json["runs"][6];
   CHECK(json["arms"][1]["chosen"] == best["settings"]);
 
   const ExperimentFile tuned = load_experiment(out + "/tuned.toml");

@@ -73,8 +73,7 @@ TEST_CASE("muon orthogonalises wide, tall and square matrices as its plain form 
     for (std::size_t i = 0; i < want.at.size(); ++i)
       CHECK(got.at[i] == doctest::Approx(want.at[i]).epsilon(1e-3));
     if (rows == cols) continue;
-    const Matrix products =
-        rows < cols ? times(got, transposed(got)) : times(transposed(got), got);
+    const Matrix products = rows < cols ? times(got, transposed(got)) : times(transposed(got), got);
     for (std::int64_t i = 0; i < products.rows; ++i) {  // squares of singular values, about
       CHECK(products(i, i) > 0.3);
       CHECK(products(i, i) < 1.7);
@@ -98,8 +97,8 @@ TEST_CASE("muon's steps follow their plain form") {
     }
     const Matrix update = plain_orthogonalized(direction);
     for (std::size_t i = 0; i < update.at.size(); ++i)
-      weights.at[i] = weights.at[i] * (1 - kRate * kDecay) -
-                      kRate * 0.2 * std::sqrt(10.0) * update.at[i];
+      weights.at[i] =
+          weights.at[i] * (1 - kRate * kDecay) - kRate * 0.2 * std::sqrt(10.0) * update.at[i];
     const Tensor gradients[] = {a, b};
     muon_step({kRate, kDecay, 0.5}, p, buffer, gradients);
   }
@@ -119,11 +118,10 @@ TEST_CASE("muon is for matrices of blocks and its products are counted") {
   Optimizer optimizer(trained, train);
   std::vector<std::string> names;
   for (const auto& [name, value] : optimizer.state()) names.push_back(name);
-  CHECK(names == std::vector<std::string>{"muon.momentum.blocks.0.mlp.fc1.weight",
-                                          "adamw.m.blocks.0.mlp.fc1.bias",
-                                          "adamw.v.blocks.0.mlp.fc1.bias",
-                                          "adamw.m.blocks.0.attn.pi", "adamw.v.blocks.0.attn.pi",
-                                          "adamw.m.head.weight", "adamw.v.head.weight"});
+  CHECK(names == std::vector<std::string>{
+                     "muon.momentum.blocks.0.mlp.fc1.weight", "adamw.m.blocks.0.mlp.fc1.bias",
+                     "adamw.v.blocks.0.mlp.fc1.bias", "adamw.m.blocks.0.attn.pi",
+                     "adamw.v.blocks.0.attn.pi", "adamw.m.head.weight", "adamw.v.head.weight"});
   Tensors gradients;
   for (const nn::Parameter& p : trained) gradients.push_back(Tensor::full(p.value.shape(), 1));
   FlopCounter counter;
