@@ -2,6 +2,7 @@
 
 #include "tensor/observer.h"
 #include "tensor/ops/binary.h"
+#include "tensor/ops/gather.h"
 
 namespace hg::nn {
 
@@ -14,13 +15,15 @@ Block::Block(const Builder& parent, const std::string& name, const AttentionOpti
       mlp_(parent.child(name), attention.width, mlp_hidden, attention.dropout),
       drop_path_(drop_path) {}
 
-Tensor Block::operator()(const Tensor& x, const Context& context, const Tensor& ids) const {
+Tensor Block::operator()(const Tensor& x, const Context& context, const Tensor& ids,
+                         const Tensor& asking) const {
   const Scope scope(name_);
   const auto with = [&](const Tensor& before, const Tensor& branch) {
     return add(before, context.drop_path(branch, drop_path_));
   };
   const bool attends = attention_->options().gate != AttentionOptions::Gate::layer;
-  const Tensor attended = attends ? with(x, (*attention_)(norm1_(x), context, ids)) : x;
+  const Tensor own = asking.defined() ? gather_rows(x, asking) : x;
+  const Tensor attended = attends ? with(own, (*attention_)(norm1_(x), context, ids, asking)) : own;
   return with(attended, mlp_(norm2_(attended), context));
 }
 

@@ -12,8 +12,9 @@ class Block {
  public:
   Block(const Builder& parent, const std::string& name, const AttentionOptions& attention,
         std::int64_t mlp_hidden, double drop_path = 0);
-  // ids: the tokens' positions, as for Attention.
-  Tensor operator()(const Tensor& x, const Context& context, const Tensor& ids = {}) const;
+  // ids and asking as for Attention: x [B, N, E] -> the same of all tokens, or of those that ask.
+  Tensor operator()(const Tensor& x, const Context& context, const Tensor& ids = {},
+                    const Tensor& asking = {}) const;
   const Attention& attention() const { return *attention_; }
 
  private:

@@ -17,7 +17,14 @@ const VitOptions& checked(const VitOptions& o) {
     require(size > 0, "vit", "a size of {}", size);
   require(o.img_size % o.patch_size == 0, "vit", "patches of {} don't tile an image of {}",
           o.patch_size, o.img_size);
+  require(o.last_block == VitOptions::LastBlock::all || o.pool == VitOptions::Pool::cls, "vit",
+          "the mean of all tokens is read, but the last block computes the class token alone");
   return o;
+}
+
+// The place of each image's class token: [B, 1].
+Tensor class_tokens(const Tensor& x) {
+  return Tensor::full({x.dim(0), 1}, 0, DType::i64, x.device());
 }
 
 }  // namespace
@@ -90,7 +97,7 @@ Tensor Vit::logits(const Tensor& images, const Context& context, const Tensor& k
 
 Tensor Vit::features(const Tensor& images, const Context& context, const Tensor& keep) const {
   const Tensor x = sequence(embed(images, keep), context, keep);
-  return pooled(encode(x, context, token_ids(keep), 0, options_.depth));
+  return read(x, context, token_ids(keep), 0);
 }
 
 Tensor Vit::boxes(const Tensor& pooled) const {
@@ -112,6 +119,15 @@ Tensor Vit::encode(Tensor x, const Context& context, const Tensor& ids, std::int
   for (std::int64_t i = first; i < last; ++i)
     x = blocks_[static_cast<std::size_t>(i)](x, context, ids);
   return x;
+}
+
+Tensor Vit::read(const Tensor& x, const Context& context, const Tensor& ids,
+                 std::int64_t first) const {
+  const std::int64_t last = options_.depth - 1;
+  if (options_.last_block == VitOptions::LastBlock::all || first > last)
+    return pooled(encode(x, context, ids, first, options_.depth));
+  const Tensor before = encode(x, context, ids, first, last);
+  return pooled(blocks_.back()(before, context, ids, class_tokens(before)));
 }
 
 void Vit::begin_step(std::int64_t step, std::span<const char> frozen) const {
@@ -165,8 +181,8 @@ std::vector<UpdateRanges> Vit::update_ranges(const std::vector<Parameter>& train
 // A layer norm treats each token by itself, so the class token can be taken before it.
 Tensor Vit::pooled(const Tensor& x) const {
   if (options_.pool == VitOptions::Pool::mean) return mean(norm_(x), 1);
-  const Tensor first = Tensor::full({x.dim(0), 1}, 0, DType::i64, x.device());
-  return norm_(reshape(gather_rows(x, first), {x.dim(0), options_.width}));
+  const Tensor token = x.dim(1) == 1 ? x : gather_rows(x, class_tokens(x));
+  return norm_(reshape(token, {x.dim(0), options_.width}));
 }
 
 }  // namespace hg::nn

@@ -13,11 +13,13 @@ namespace hg::nn {
 struct VitOptions {
   enum class Pool { cls, mean };
   enum class Positions { sincos, normal };
+  enum class LastBlock { all, cls };
   std::int64_t channels = 3, img_size = 224, patch_size = 16;
   std::int64_t width = 192, depth = 12, heads = 3, dim_head = 64;
   double mlp_ratio = 4;
   std::int64_t classes = 1000;
   Pool pool = Pool::cls;
+  LastBlock last_block = LastBlock::all;  // tokens it computes, where only the class token is read
   double dropout = 0;
   double drop_path = 0;  // of the last block; the first has none, between them along a line
   bool qkv_bias = true;
@@ -56,7 +58,8 @@ class Vit {
   Tensor encode(Tensor x, const Context& context, const Tensor& ids, std::int64_t first,
                 std::int64_t last) const;
   Tensor normed(const Tensor& x) const { return norm_(x); }  // [B, N, E] -> the same, every token
-  Tensor pooled(const Tensor& x) const;                      // [B, N, E] -> normed [B, E]
+  // through the blocks from `first` on, to what the heads read: [B, N, E] -> normed [B, E]
+  Tensor read(const Tensor& x, const Context& context, const Tensor& ids, std::int64_t first) const;
   Tensor classify(const Tensor& pooled) const { return head_(pooled); }  // [B, E] -> [B, classes]
   // [B, E] -> (cx, cy, w, h) [B, 4] as fractions of the image's sides; needs a box head
   Tensor boxes(const Tensor& pooled) const;
@@ -86,6 +89,7 @@ class Vit {
 
  private:
   void check_input(const Tensor& images, const Tensor& keep) const;
+  Tensor pooled(const Tensor& x) const;
 
   VitOptions options_;
   Parameters parameters_;

@@ -77,13 +77,21 @@ const Tensor& Attention::by_head(const Tensor& tensor, int axis, std::int64_t pa
   return tensor;
 }
 
-Tensor Attention::operator()(const Tensor& x, const Context& context, const Tensor& ids) const {
+Tensor Attention::operator()(const Tensor& x, const Context& context, const Tensor& ids,
+                             const Tensor& asking) const {
   const Scope scope("attn");
   const Tensor positions = ids.defined() ? ids : leading_ids(x.dim(1), options_.tokens, x.device());
+  if (asking.defined()) {
+    require(options_.gate != Gate::head && options_.gate != Gate::token, "attention",
+            "a gate and a caller both choose what is computed");
+    return of_some_tokens(x, context, positions, asking);
+  }
   if (gate_) return of_some_heads(x, context, positions);
   const std::int64_t patches = x.dim(1) - 1;
-  if (options_.gate == Gate::token && kept_of(options_.gate_keep, patches) < patches)
-    return of_some_tokens(x, context, positions);
+  if (options_.gate == Gate::token && kept_of(options_.gate_keep, patches) < patches) {
+    const Tensor chosen = asking_tokens(x, options_.gate_keep);
+    return scatter_add_rows(of_some_tokens(x, context, positions, chosen), chosen, x.dim(1));
+  }
   const HeadSet all(options_.heads);
   return project_out(mixed({x, positions, all}, context), all, context);
 }
@@ -95,12 +103,12 @@ Tensor Attention::of_some_heads(const Tensor& x, const Context& context, const T
   return project_out(gate_->weigh(out, alpha, heads), heads, context);
 }
 
-Tensor Attention::of_some_tokens(const Tensor& x, const Context& context, const Tensor& ids) const {
+Tensor Attention::of_some_tokens(const Tensor& x, const Context& context, const Tensor& ids,
+                                 const Tensor& asking) const {
   CoreInput core{x, ids, HeadSet(options_.heads)};
-  core.asking = asking_tokens(x, options_.gate_keep);
-  core.query_ids = positions_at(ids, core.asking);
-  const Tensor out = project_out(mixed(core, context), core.heads, context);
-  return scatter_add_rows(out, core.asking, x.dim(1));
+  core.asking = asking;
+  core.query_ids = positions_at(ids, asking);
+  return project_out(mixed(core, context), core.heads, context);
 }
 
 Tensor Attention::mixed(CoreInput core, const Context& context) const {

@@ -80,8 +80,10 @@ class Attention : public Learner, NoCopy {
   Attention(const Builder& self, const AttentionOptions& options);
 
   // [B, N, E] -> [B, N, E]. ids [N] or [B, N]: each token's position in the whole sequence, for
-  // parameters that belong to positions; undefined: 0 .. N-1.
-  Tensor operator()(const Tensor& x, const Context& context, const Tensor& ids = {}) const;
+  // parameters that belong to positions; undefined: 0 .. N-1. With asking [B, n], only these tokens
+  // have queries: -> [B, n, E]; no gate may choose heads or tokens then.
+  Tensor operator()(const Tensor& x, const Context& context, const Tensor& ids = {},
+                    const Tensor& asking = {}) const;
 
   // Queries from x [B, N, E], keys and values from `memory` [B, M, E]. Only softmax can do it.
   virtual Tensor cross(const Tensor& x, const Tensor& memory, const Context& context) const;
@@ -129,7 +131,8 @@ class Attention : public Learner, NoCopy {
 
  private:
   Tensor of_some_heads(const Tensor& x, const Context& context, const Tensor& ids) const;
-  Tensor of_some_tokens(const Tensor& x, const Context& context, const Tensor& ids) const;
+  Tensor of_some_tokens(const Tensor& x, const Context& context, const Tensor& ids,
+                        const Tensor& asking) const;
 
   Linear proj_;
   std::unique_ptr<HeadGate> gate_;

@@ -12,6 +12,7 @@
 #include "tensor/ops/binary.h"
 #include "tensor/ops/reduce.h"
 #include "tensor/ops/unary.h"
+#include "tests/nn/attention_layer.h"
 
 namespace vit_test {
 
@@ -250,6 +251,81 @@ TEST_CASE("pool = cls reads the class token, pool = mean every token") {
     positions[5] += 1;
     CHECK(logits(*model) != before);
   }
+}
+
+class ProductFlops final : public Observer {
+ public:
+  void op_end(const OpCall& call) override {
+    sum += call.op.cost(call.in, call.out).total().flops_mm;
+  }
+  std::uint64_t sum = 0;
+};
+
+// Logits and all gradients of their sum of squares, in f64; FLOPs of products forward and backward.
+struct Pass {
+  std::vector<double> logits;
+  std::map<std::string, std::vector<double>> gradients;
+  std::uint64_t products = 0;
+};
+Pass pass_of(const VitOptions& o, const Tensor& keep) {
+  const Vit model(o, 1, false, DType::f64);
+  const Tensor images = Tensor::empty({2, 2, 12, 12}, DType::f64);
+  const std::vector<float> pixels = ramp(2).to_vector<float>();
+  std::copy(pixels.begin(), pixels.end(), images.data<double>());
+  Pass pass;
+  ProductFlops products;
+  const ObserverGuard watching(products);
+  Tape tape;
+  for (const Parameter& p : model.parameters().all()) tape.watch(p.value);
+  const Tensor logits = model.logits(images, {}, keep);
+  const Gradients gradients = tape.backward(sum_all(square(logits)));
+  pass.logits = logits.to_vector<double>();
+  for (const Parameter& p : model.parameters().all())
+    if (gradients.has(p.value)) pass.gradients[p.name] = gradients[p.value].to_vector<double>();
+  pass.products = products.sum;
+  return pass;
+}
+
+double farthest(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double distance = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) distance = std::max(distance, std::abs(a[i] - b[i]));
+  return distance;
+}
+
+TEST_CASE("a last block of the class token alone gives the same logits and gradients") {
+  const Tensor some = Tensor::of<std::int64_t>({2, 4}, {0, 2, 3, 7, 1, 4, 5, 8});
+  for (const nn::AttentionOptions& attention : hg::testing::all_variants()) {
+    if (!nn::attention_traits(attention).some_queries) continue;
+    INFO(attention.variant);
+    VitOptions all = small();
+    all.attention = attention;
+    VitOptions cls = all;
+    cls.last_block = VitOptions::LastBlock::cls;
+    for (const Tensor& keep : {Tensor(), some}) {
+      const Pass whole = pass_of(all, keep), part = pass_of(cls, keep);
+      CHECK(farthest(whole.logits, part.logits) < 1e-12);
+      CHECK(whole.gradients.size() == part.gradients.size());
+      for (const auto& [name, gradient] : whole.gradients) {
+        INFO(name);
+        CHECK(farthest(gradient, part.gradients.at(name)) < 1e-9);
+      }
+      CHECK(part.products < whole.products);
+    }
+  }
+}
+
+// Of N = 10 tokens: queries, output and MLP for one instead of all; products of scores and values,
+// twice forward and five times backward (two scores are recomputed), for one row instead of N.
+TEST_CASE("a last block of the class token alone costs what nn/METHODS.md, section 1 says") {
+  VitOptions all = small();
+  VitOptions cls = all;
+  cls.last_block = VitOptions::LastBlock::cls;
+  constexpr std::uint64_t kImages = 2, kOthers = 9, kTokens = 10, kWidth = 48, kInner = 60;
+  const std::uint64_t row = 2 * kWidth * (2 * kInner + 2 * 2 * kWidth),
+                      pairs = 2 * kTokens * kInner;
+  CHECK(pass_of(all, {}).products - pass_of(cls, {}).products ==
+        kImages * kOthers * (3 * row + 7 * pairs));
 }
 
 TEST_CASE("dropout acts in training alone, and as its stream says") {

@@ -141,6 +141,22 @@ void check_gates(const Config& config, const nn::AttentionOptions& o, const Orig
                 enum_name(a.gate), config.loss.gate_budget);
 }
 
+// A last block of the class token alone needs a head that reads no other, and an attention whose
+// queries do not need each other.
+void check_last_block(const Config& config, const nn::AttentionOptions& o, const Origins& origins) {
+  if (config.model.last_block == nn::VitOptions::LastBlock::all) return;
+  using Gate = nn::AttentionOptions::Gate;
+  const auto needs = [&](bool has, std::string_view what) {
+    usage_require(has, origins.who("model.last_block"), "expected \"all\" {}, got \"cls\"", what);
+  };
+  needs(config.model.pool == nn::VitOptions::Pool::cls, "with model.pool = \"mean\"");
+  needs(o.gate == Gate::none || o.gate == Gate::layer,
+        fmt::format("with attention.gate = \"{}\"", enum_name(o.gate)));
+  needs(nn::attention_traits(o).some_queries && !any_phase(config, &PhaseKind::prunes),
+        fmt::format("with model.attention = \"{}\" and its options, which need all queries",
+                    o.variant));
+}
+
 // The sparsity term must find what it acts on.
 void check_sparsity(const Config& config, const nn::AttentionOptions& o, const Origins& origins) {
   const LossConfig& loss = config.loss;
@@ -180,6 +196,7 @@ void check_attention(const Config& config, const Origins& origins) {
   const nn::AttentionOptions o = attention_options(config);
   const nn::AttentionTraits traits = nn::attention_traits(o);
   check_gates(config, o, origins);
+  check_last_block(config, o, origins);
   check_sparsity(config, o, origins);
   check_values(a, origins);
   usage_require(o.weight_dropout == 0 || traits.weights, origins.who("attention.dropout"),

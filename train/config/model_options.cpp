@@ -51,6 +51,7 @@ nn::VitOptions vit_options(const Config& config) {
           .mlp_ratio = m.mlp_ratio,
           .classes = m.num_classes,
           .pool = m.pool,
+          .last_block = m.last_block,
           .dropout = m.dropout,
           .drop_path = m.drop_path,
           .qkv_bias = m.qkv_bias,

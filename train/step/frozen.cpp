@@ -38,8 +38,7 @@ Tensor front_output(const nn::Vit& model, std::int64_t blocks, const Tensor& ima
 
 Tensor features_behind(const nn::Vit& model, std::int64_t blocks, const Tensor& front,
                        const nn::Context& context, const Tensor& keep) {
-  return model.pooled(
-      model.encode(front, context, model.token_ids(keep), blocks, model.options().depth));
+  return model.read(front, context, model.token_ids(keep), blocks);
 }
 
 FeatureCache::FeatureCache(std::int64_t images, std::int64_t tokens, std::int64_t width,

@@ -155,6 +155,17 @@ TEST_CASE("wrong types are errors") {
   CHECK(fault("phase = [1]").ends_with("phase.0: expected a table [phase.0], got an integer"));
 }
 
+TEST_CASE("a last block of the class token alone needs a head and an attention for it") {
+  CHECK(fault("", {"model.last_block=cls"}).empty());
+  CHECK(fault("", {"model.last_block=cls", "model.attention=gmm"}).empty());
+  CHECK(fault("", {"model.last_block=cls", "model.pool=mean"}) ==
+        "--set: model.last_block: expected \"all\" with model.pool = \"mean\", got \"cls\"");
+  CHECK(fault("", {"model.last_block=cls", "attention.gate=token", "attention.gate_keep=0.5"})
+            .ends_with("expected \"all\" with attention.gate = \"token\", got \"cls\""));
+  CHECK(fault("", {"model.last_block=cls", "model.attention=xca"})
+            .ends_with("which need all queries, got \"cls\""));
+}
+
 TEST_CASE("values out of range are errors") {
   CHECK(key_fault("train.epochs=0") ==
         "--set: train.epochs: expected an integer of at least 1 and at most 1000000, got 0");
