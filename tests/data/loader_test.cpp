@@ -300,13 +300,23 @@ TEST_CASE("a filter leaves order and augmentation of the data as they are") {
   }
 }
 
-TEST_CASE("keeping every patch hands over the image cut into patches") {
+TEST_CASE("keeping every patch leaves the image whole and unscored") {
   const auto data = some_shapes(8);
   LoaderOptions options = selecting(8, 1);
   options.select->keep = 16;
   Loader plain(*data, training(8)), loader(*data, options);
+  const Batch whole = epoch_of(plain, 0)[0], kept = epoch_of(loader, 0)[0];
+  CHECK(!kept.keep.defined());
+  CHECK(kept.selection.flops == 0);
+  check_equal(whole, kept);
+}
+
+TEST_CASE("dropping hands over the chosen patches of the same image") {
+  const auto data = some_shapes(8);
+  Loader plain(*data, training(8)), loader(*data, selecting(8, 1));
   const Batch whole = epoch_of(plain, 0)[0], cut = epoch_of(loader, 0)[0];
-  CHECK(cut.input().to_vector<float>() == patchify(whole.input(), 4).to_vector<float>());
+  REQUIRE(cut.keep.defined());
+  CHECK(cut.input().to_vector<float>() == patchify(whole.input(), 4, cut.keep).to_vector<float>());
 }
 
 // Where scoring was seen.
