@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "train/config/value.h"
+#include "train/experiment/file_table.h"
 
 namespace hg::experiment {
 namespace {
@@ -30,169 +30,6 @@ std::string name_of(const std::string& source) {
     if (!is_folder_name({&c, 1}) && c != '-' && c != '.') c = '_';
   return is_folder_name(name) ? name : "experiment";
 }
-
-// Keys that an experiment sets itself, and what to write instead.
-void refuse_reserved(const Setting& setting) {
-  const std::string key = key_of(setting.text);
-  usage_require(key != "run.seed", setting.origin,
-                "run.seed: expected first_seed in [experiment] instead, as arms share their seeds");
-  usage_require(key != "run.name" && key != "run.joule_budget", setting.origin,
-                "{}: not for an experiment, whose runs have names of their own and go to their end",
-                key);
-}
-
-// A table of the file, whose keys are asked for by name; those that nobody asked for are unknown.
-class Table {
- public:
-  // `name` of the table in messages: "experiment", "arm green"
-  Table(const std::string& source, const toml::node& node, std::string name)
-      : source_(source), name_(std::move(name)), line_(node.source().begin.line) {
-    usage_require(node.is_table(), origin_of(node), "{}: expected a table, got {}", name_,
-                  kind_of(node));
-    table_ = node.as_table();
-  }
-
-  std::string origin() const { return fmt::format("{}:{}", source_, line_); }
-  std::string origin_of(const toml::node& node) const {
-    return fmt::format("{}:{}", source_, node.source().begin.line);
-  }
-  std::string who(const char* key, const toml::node& node) const {
-    return fmt::format("{}: {}.{}", origin_of(node), name_, key);
-  }
-
-  const toml::node* find(const char* key) {
-    known_.emplace_back(key);
-    return table_->get(key);
-  }
-
-  template <class T>
-  std::optional<At<T>> get(const char* key) {
-    const toml::node* node = find(key);
-    if (node == nullptr) return std::nullopt;
-    At<T> found{T{}, who(key, *node)};
-    read_value(*node, found.value, found.who);
-    return found;
-  }
-
-  std::optional<double> number(const char* key, double low, double high) {
-    return in_range(get<double>(key), low, high);
-  }
-  std::optional<std::int64_t> integer(const char* key, std::int64_t low, std::int64_t high) {
-    return in_range(get<std::int64_t>(key), low, high);
-  }
-
-  std::optional<std::string> text(const char* key) {
-    const auto found = get<std::string>(key);
-    if (!found) return std::nullopt;
-    usage_require(!found->value.empty() && printable_utf8(found->value) == found->value, found->who,
-                  "expected text without control characters, got {}", excerpt(found->value));
-    return found->value;
-  }
-
-  // Settings, each with its own line; relative paths in them start from `folder`.
-  std::vector<Setting> settings(const std::string& folder) {
-    const toml::node* node = find("set");
-    if (node == nullptr) return {};
-    std::vector<std::string> texts;
-    read_value(*node, texts, who("set", *node));
-    std::vector<Setting> settings;
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      settings.push_back({placed(texts[i], folder), setting_origin((*node->as_array())[i])});
-      refuse_reserved(settings.back());
-    }
-    return settings;
-  }
-  // "my.toml:12", or "my.toml:12: arm green"
-  std::string setting_origin(const toml::node& node) const {
-    return name_.starts_with("arm ") ? fmt::format("{}: {}", origin_of(node), name_)
-                                     : origin_of(node);
-  }
-
-  void refuse_others() const {
-    for (const auto& [key, node] : *table_)
-      if (std::find(known_.begin(), known_.end(), key.str()) == known_.end())
-        usage_fail(origin_of(node), "{}.{}: unknown key; did you mean {}?", name_,
-                   printable(key.str()), nearest(key.str(), known_));
-  }
-
- private:
-  // "data.root=images" of a file in "here" is "data.root=here/images".
-  static std::string placed(const std::string& text, const std::string& folder) {
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos || folder.empty() || !is_path_key(key_of(text))) return text;
-    std::string path;
-    read_value(SettingValue{std::string(trimmed(std::string_view(text).substr(equals + 1)))}, path,
-               key_of(text));
-    return fmt::format("{}={}", key_of(text), toml_string(path_from(folder, path)));
-  }
-
-  template <class T>
-  static std::optional<T> in_range(const std::optional<At<T>>& found, T low, T high) {
-    if (!found) return std::nullopt;
-    usage_require(found->value >= low && found->value <= high, found->who,
-                  "expected a number from {} to {}, got {}", low, high, found->value);
-    return found->value;
-  }
-
-  const std::string& source_;
-  const std::string name_;
-  const toml::table* table_;
-  const std::size_t line_;
-  std::vector<std::string> known_;
-};
-
-// --- A value of a key as text that a setting takes.
-
-template <class T>
-bool all_are(const toml::array& array) {
-  return std::all_of(array.begin(), array.end(),
-                     [](const toml::node& item) { return item.value_exact<T>().has_value(); });
-}
-
-Value value_of(const toml::node& node, const std::string& who) {
-  if (const auto flag = node.value_exact<bool>()) return *flag;
-  if (const auto integer = node.value_exact<std::int64_t>()) return *integer;
-  if (const auto real = node.value_exact<double>()) return *real;
-  if (const auto text = node.value_exact<std::string>()) return *text;
-  const auto list = [&]<class T>(std::vector<T> values) -> Value {
-    read_value(node, values, who);
-    return values;
-  };
-  usage_require(node.is_array(), who, "expected a value of a key, got {}", kind_of(node));
-  const toml::array& array = *node.as_array();
-  if (all_are<std::int64_t>(array)) return list(std::vector<std::int64_t>{});
-  if (all_are<std::string>(array)) return list(std::vector<std::string>{});
-  return list(std::vector<double>{});
-}
-
-using NamedNode = std::pair<std::string, const toml::node*>;
-
-// Keys below a table with their full names: [train] epochs = 3 and "train.epochs" = 3 alike.
-void add_keys(const toml::table& table, const std::string& prefix, std::vector<NamedNode>& keys) {
-  for (const auto& [name, node] : table) {
-    const std::string full = prefix + std::string(name.str());
-    if (const toml::table* inner = node.as_table())
-      add_keys(*inner, full + ".", keys);
-    else
-      keys.emplace_back(full, &node);
-  }
-}
-
-// As they stand in the file; TOML's own order is that of their names.
-void sort_by_place(std::vector<NamedNode>& nodes) {
-  std::stable_sort(nodes.begin(), nodes.end(), [](const NamedNode& a, const NamedNode& b) {
-    return a.second->source().begin < b.second->source().begin;
-  });
-}
-
-std::vector<NamedNode> keys_below(const toml::table& table, const std::string& prefix) {
-  std::vector<NamedNode> keys;
-  add_keys(table, prefix, keys);
-  sort_by_place(keys);
-  return keys;
-}
-
-// --- Parts of the file
 
 class FileReader {
  public:
@@ -395,69 +232,6 @@ ExperimentFile FileReader::read(const toml::table& root) {
   return std::move(file_);
 }
 
-// --- Writing
-
-std::string absolute_path(const std::string& path) {
-  return path.empty() ? path : fs::absolute(path).lexically_normal().string();
-}
-
-// A path is the one that the program found, from where it runs.
-std::string settled(const Setting& setting) {
-  const std::string key = key_of(setting.text);
-  if (!is_path_key(key)) return setting.text;
-  std::string path;
-  read_value(SettingValue{std::string(
-                 trimmed(std::string_view(setting.text).substr(setting.text.find('=') + 1)))},
-             path, key);
-  return fmt::format("{}={}", key, toml_string(absolute_path(path)));
-}
-
-std::string set_line(const std::vector<Setting>& settings) {
-  if (settings.empty()) return "";
-  std::string text = "set = [";
-  for (std::size_t i = 0; i < settings.size(); ++i)
-    text += (i == 0 ? "" : ", ") + toml_string(settled(settings[i]));
-  return text + "]\n";
-}
-
-std::string base_line(const std::optional<At<std::string>>& base, const ExperimentFile& file) {
-  if (!base) return "";
-  for (const BuiltinText& builtin : builtin_configs())
-    if (builtin.name == base->value) return fmt::format("base = {}\n", toml_string(base->value));
-  return fmt::format("base = {}\n",
-                     toml_string(absolute_path(path_from(file.folder, base->value))));
-}
-
-std::string real(double value) { return toml_value(Value(value)); }
-
-std::string head_text(const ExperimentFile& file) {
-  std::string text = fmt::format("[experiment]\nquestion = {}\n{}", toml_string(file.question),
-                                 base_line(file.base, file));
-  if (file.repeats) text += fmt::format("repeats = {}\n", *file.repeats);
-  if (file.first_seed) text += fmt::format("first_seed = {}\n", *file.first_seed);
-  if (file.target_f1) text += fmt::format("target_f1 = {}\n", real(*file.target_f1));
-  if (file.margin_points) text += fmt::format("margin_points = {}\n", real(*file.margin_points));
-  if (file.goal)
-    text += fmt::format("goal = {{ saving_percent = {}, f1_points = {} }}\n",
-                        real(file.goal->saving_percent), real(file.goal->f1_points));
-  return text + set_line(file.settings);
-}
-
-std::string arm_text(const FileArm& arm) {
-  std::string text = fmt::format("\n[[arm]]\nname = {}\ntitle = {}\n{}", toml_string(arm.name),
-                                 toml_string(arm.title), set_line(arm.settings));
-  for (const auto& [scale, settings] : arm.at_scale)
-    text += fmt::format("scale.{}.{}", toml_string(scale),
-                        settings.empty() ? "set = []\n" : set_line(settings));
-  for (std::size_t i = 0; i < arm.phases.value_or(0); ++i) {
-    const std::string prefix = fmt::format("phase.{}.", i);
-    text += "[[arm.phase]]\n";
-    for (const Setting& setting : arm.phase_settings)
-      if (setting.text.starts_with(prefix)) text += settled(setting).substr(prefix.size()) + "\n";
-  }
-  return text;
-}
-
 }  // namespace
 
 std::vector<Setting> FileArm::all_settings(const std::string& scale) const {
@@ -482,25 +256,6 @@ ExperimentFile load_experiment(const std::string& path_or_name) {
   const BuiltinOrFile text =
       find_text(path_or_name, builtin_experiments(), printable(path_or_name), "experiment");
   return parse_experiment(text.toml, path_or_name);
-}
-
-std::string to_toml(const ExperimentFile& file) {
-  std::string text = head_text(file);
-  for (const FileScale& scale : file.scales) {
-    text += fmt::format("\n[scale.{}]\n{}{}", toml_string(scale.name), base_line(scale.base, file),
-                        set_line(scale.settings));
-    if (scale.repeats) text += fmt::format("repeats = {}\n", *scale.repeats);
-  }
-  for (const FileArm& arm : file.arms) text += arm_text(arm);
-  if (file.sweep.empty()) return text;
-  text += "\n[sweep]\n";
-  for (const SweptKey& swept : file.sweep) {
-    std::vector<std::string> values;
-    for (const Setting& value : swept.values)
-      values.push_back(value.text.substr(swept.key.size() + 1));
-    text += fmt::format("{} = [{}]\n", toml_string(swept.key), fmt::join(values, ", "));
-  }
-  return text;
 }
 
 }  // namespace hg::experiment
