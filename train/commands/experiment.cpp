@@ -44,6 +44,18 @@ Results write_results(const std::string& folder, const Plan& plan,
   return results;
 }
 
+// "half, run 7 of 15: green, seed 2, about 41:20 left"
+void announce(const std::string& folder, const Plan& plan, const std::vector<PlannedRun>& runs,
+              std::size_t next) {
+  std::vector<std::string> arms;
+  for (std::size_t i = next; i < runs.size(); ++i)
+    if (progress_of(folder, runs[i]) != RunProgress::finished) arms.push_back(runs[i].arm->name);
+  const auto seconds = seconds_of(arms, finished_runs(folder, runs));
+  fmt::print(stderr, "{}, run {} of {}: {}, seed {}{}\n", described(plan.experiment, plan.scale),
+             next + 1, runs.size(), runs[next].arm->name, runs[next].seed,
+             seconds ? fmt::format(", about {} left", format_duration(*seconds)) : "");
+}
+
 // Trains what is not finished yet. False: a signal came.
 bool train_all(const ExperimentOptions& options, const std::string& folder, const Plan& plan,
                const std::vector<PlannedRun>& runs) {
@@ -52,9 +64,7 @@ bool train_all(const ExperimentOptions& options, const std::string& folder, cons
     const PlannedRun& run = runs[i];
     if (progress_of(folder, run) == RunProgress::finished) continue;
     if (signals.requested()) return false;
-    if (!options.quiet)
-      fmt::print(stderr, "{}, run {} of {}: {}, seed {}\n", described(plan.experiment, plan.scale),
-                 i + 1, runs.size(), run.arm->name, run.seed);
+    if (!options.quiet) announce(folder, plan, runs, i);
     const Config config = run.config();
     const std::string own = run_folder(folder, run);
     PhaseData data = open_run(config);

@@ -1,6 +1,7 @@
 #include "train/experiment/figures.h"
 
 #include <cmath>
+#include <map>
 
 #include "tensor/base/usage_error.h"
 #include "train/store/metrics_csv.h"
@@ -38,6 +39,28 @@ RunFigures read_figures(const std::string& path) {
   usage_require(run.accuracy && run.micro_f1 && run.macro_f1, folder.summary(), "holds no scores");
   take_metrics(run, folder.metrics());
   return run;
+}
+
+std::optional<double> seconds_of(const std::vector<std::string>& arms,
+                                 const std::vector<RunFigures>& finished) {
+  if (finished.empty()) return std::nullopt;
+  struct Mean {
+    double sum = 0, count = 0;
+    void add(double value) { sum += value, ++count; }
+  };
+  std::map<std::string, Mean> by_arm;
+  Mean all;
+  for (const RunFigures& run : finished) {
+    by_arm[run.arm].add(run.seconds);
+    all.add(run.seconds);
+  }
+  double seconds = 0;
+  for (const std::string& arm : arms) {
+    const auto own = by_arm.find(arm);
+    const Mean& mean = own == by_arm.end() ? all : own->second;
+    seconds += mean.sum / mean.count;
+  }
+  return seconds;
 }
 
 }  // namespace hg::experiment

@@ -1,6 +1,8 @@
 // A finished run's raw figures, read from its folder.
 #pragma once
 
+#include <optional>
+
 #include "train/statistics/trade_off.h"
 #include "train/store/summary.h"
 
@@ -22,5 +24,10 @@ struct RunFigures : RunSummary {
 
 // Throws UsageError where a file is damaged or lacks a figure.
 RunFigures read_figures(const std::string& folder);
+
+// Seconds that runs of these arms will take: the mean of the arm's finished ones, or of all where
+// it has none. None: no run is finished.
+std::optional<double> seconds_of(const std::vector<std::string>& arms,
+                                 const std::vector<RunFigures>& finished);
 
 }  // namespace hg::experiment

@@ -330,6 +330,15 @@ TEST_CASE("several arms are corrected for being several, and the best lie on the
   CHECK(says(r.answer.caveats.at(1), "not finished"));  // three arms have no runs
 }
 
+TEST_CASE("the time left follows each arm's finished runs, or all where it has none") {
+  CHECK(!seconds_of({"a"}, {}).has_value());
+  std::vector<RunFigures> done = synthetic_runs("a", {100, 300}, {0.5});
+  done.push_back(synthetic_run("b", 1, 800, 0.5));
+  CHECK(*seconds_of({"a", "b", "b"}, done) == doctest::Approx(20 + 80 + 80));
+  CHECK(*seconds_of({"c"}, done) == doctest::Approx(40));
+  CHECK(*seconds_of({}, done) == 0);
+}
+
 TEST_CASE("results.json holds every figure and test") {
   const Json json = Json::parse(to_json(with(scaled(kEnergies, 0.7), kSameF1)));
   REQUIRE(json["runs"].size() == 10);

@@ -107,9 +107,12 @@ TEST_CASE("an experiment leaves every run's folder, results and a page; again it
   CHECK(first.out.find(out + "/report.html") != std::string::npos);
 
   std::vector<std::string> order;  // as told while running
-  for (const std::string& line : lines_of(first.err))
-    if (const auto at = line.find(": "); line.find(", run ") != std::string::npos)
-      order.push_back(line.substr(at + 2));
+  for (const std::string& line : lines_of(first.err)) {
+    if (line.find(", run ") == std::string::npos) continue;
+    const auto from = line.find(": ") + 2, to = line.find(", about ");
+    CHECK((to == std::string::npos) == order.empty());  // the first run knows no time left
+    order.push_back(line.substr(from, to - from));
+  }
   CHECK(order == std::vector<std::string>{"vit, seed 1", "hugginggreen, seed 1", "vit, seed 2",
                                           "hugginggreen, seed 2", "vit, seed 3",
                                           "hugginggreen, seed 3"});
@@ -204,7 +207,7 @@ TEST_CASE("built-in experiments are listed and shown") {
   CHECK(list.code == 0);
   CHECK(list.out.find("rq1: Does probabilistic attention") != std::string::npos);
   const Json names = Json::parse(hgtrain({"experiment", "list", "--json"}).out)["experiments"];
-  REQUIRE(names.size() == 4);
+  REQUIRE(names.size() == 5);
   CHECK(names[0]["arms"][0] == "vit");
   const TempFolder folder;
   const Outcome shown = hgtrain({"experiment", "show", "quick"});
