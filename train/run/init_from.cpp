@@ -4,6 +4,7 @@
 
 #include "tensor/base/usage_error.h"
 #include "train/config/phase_kind.h"
+#include "train/run/resample.h"
 #include "train/store/run_folder.h"
 
 namespace hg {
@@ -19,10 +20,38 @@ bool begins_anew(const Config& config, const std::string& name) {
                      [&](const std::string& part) { return begins_with_parts(name, part); });
 }
 
-void check_shapes(const InitialWeights& init, const Config& config) {
-  const nn::Vit model(vit_options(config, init.weights, init.source), 0, true);
+const Tensor& named(const NamedTensors& model, std::string_view name) {
+  return std::find_if(model.begin(), model.end(), [&](auto& m) { return m.first == name; })->second;
+}
+
+// Classes of another number cannot be these: the head begins anew, as in fine-tuning.
+void leave_out_other_head(InitialWeights& init, const NamedTensors& model) {
+  const auto file = init.weights.tensors.find("head.weight");
+  if (file == init.weights.tensors.end() || file->second.rank() != 2) return;
+  const Tensor& own = named(model, "head.weight");
+  const std::int64_t classes = file->second.dim(0);
+  if (classes == own.dim(0) || file->second.dim(1) != own.dim(1)) return;
+  init.notes.push_back(fmt::format("{}: its head is for {} classes, not {}: the head begins anew",
+                                   init.source, classes, own.dim(0)));
+  for (const char* part : {"head.weight", "head.bias"}) {
+    init.weights.tensors.erase(part);
+    init.left_out.insert(part);
+  }
+}
+
+void resample_other_grid(InitialWeights& init, const NamedTensors& model) {
+  const auto file = init.weights.tensors.find("pos_embed");
+  if (file == init.weights.tensors.end()) return;
+  const std::int64_t from = grid_side(file->second), to = grid_side(named(model, "pos_embed"));
+  if (from == 0 || to == 0 || from == to || file->second.dtype() != DType::f32) return;
+  file->second = resampled_positions(file->second, to);
+  init.notes.push_back(fmt::format("{}: pos_embed resampled from {}x{} patches to {}x{}",
+                                   init.source, from, from, to, to));
+}
+
+void check_shapes(const InitialWeights& init, const Config& config, const NamedTensors& model) {
   bool any = false;
-  for (const auto& [name, value] : weights_of(model)) {
+  for (const auto& [name, value] : model) {
     const auto found = init.weights.tensors.find(name);
     if (found == init.weights.tensors.end() || begins_anew(config, name)) continue;
     usage_require(found->second.shape() == value.shape() && found->second.dtype() == value.dtype(),
@@ -30,6 +59,12 @@ void check_shapes(const InitialWeights& init, const Config& config) {
     any = true;
   }
   usage_require(any, init.source, "holds no tensor that this model could begin with");
+}
+
+void fit(InitialWeights& init, const Config& config, const NamedTensors& model) {
+  if (!begins_anew(config, "head.weight")) leave_out_other_head(init, model);
+  resample_other_grid(init, model);
+  check_shapes(init, config, model);
 }
 
 std::string line_on(const std::string& source, const std::string& what,
@@ -41,21 +76,24 @@ std::string line_on(const std::string& source, const std::string& what,
 
 std::optional<InitialWeights> initial_weights(const Config& config) {
   if (config.run.init_from.empty()) return std::nullopt;
-  InitialWeights init{{}, model_file(config.run.init_from)};
+  InitialWeights init;
+  init.source = model_file(config.run.init_from);
   init.weights = read_safetensors(init.source);
   require_finite(init.weights, init.source);
   for (const char* of_its_data : {"class_names", "mean", "stddev"})
     init.weights.metadata.erase(of_its_data);
-  check_shapes(init, config);
+  const nn::Vit model(vit_options(config, init.weights, init.source), 0, true);
+  fit(init, config, weights_of(model));
   return init;
 }
 
 std::vector<std::string> differences(const InitialWeights& init, const Config& config,
                                      const NamedTensors& model) {
-  std::vector<std::string> missing, extra, lines;
+  std::vector<std::string> missing, extra, lines = init.notes;
   const auto& file = init.weights.tensors;
   for (const auto& [name, value] : model)
-    if (!file.contains(name) && !begins_anew(config, name)) missing.push_back(name);
+    if (!file.contains(name) && !init.left_out.contains(name) && !begins_anew(config, name))
+      missing.push_back(name);
   for (const auto& [name, value] : file)
     if (std::none_of(model.begin(), model.end(), [&](auto& m) { return m.first == name; }))
       extra.push_back(name);

@@ -28,7 +28,11 @@ std::vector<double> scaled(std::vector<double> values, double factor) {
   return values;
 }
 
-Plan quick(std::int64_t repeats = 5) { return make_plan({"quick", "smoke", {}, repeats}); }
+Plan quick(std::int64_t repeats = 5) {
+  Plan plan = make_plan({"quick", "smoke", {}, repeats});
+  plan.goal = Goal{25, 0.5};
+  return plan;
+}
 
 Results with(const std::vector<double>& energies, const std::vector<double>& f1,
              const Plan& plan = quick()) {

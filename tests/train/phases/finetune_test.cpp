@@ -175,11 +175,40 @@ TEST_CASE("init_from tells missing tensors, refuses other shapes, and is not nee
   CHECK(again.code == 0);
   check_refused(trained(file, folder / "none", from), 2, {part});
   CHECK(!exists(folder / "none"));
-  const Arguments other{"--set", "run.init_from=" + first, "--set", "model.num_classes=5"};
-  check_refused(trained(file, folder / "none", other), 2,
-                {first, "head.weight", "[4,16]", "[5,16]"});
+  const Arguments wide{"--set", "run.init_from=" + first, "--set", "model.emb_size=32"};
+  check_refused(trained(file, folder / "none", wide), 2,
+                {first, "cls_token", "16", "expected", "32"});
   CHECK(!exists(folder / "none"));
-  CHECK(trained(config(folder, "finetune"), folder / "tuned", other).code == 0);
+}
+
+TEST_CASE("init_from with other classes begins the head anew, with another grid resamples") {
+  const TempFolder folder;
+  const std::string file = config(folder, "supervised"), first = folder / "first";
+  REQUIRE(trained(file, first).code == 0);
+  const Arguments still{"--set", "run.init_from=" + first, "--set", "train.learning_rate=0.0"};
+  const std::string source = first + "/model.safetensors";
+
+  const Outcome classes =
+      trained(file, folder / "classes", still + Arguments{"--set", "model.num_classes=5"});
+  INFO(classes.err);
+  REQUIRE(classes.code == 0);
+  CHECK(classes.err.find(source + ": its head is for 4 classes, not 5: the head begins anew\n") !=
+        std::string::npos);
+  CHECK(classes.err.find("does not have") == std::string::npos);
+  CHECK(tensor(folder / "classes", "head.weight").size() == 5 * 16);
+  CHECK(tensor(folder / "classes", "pos_embed") == tensor(first, "pos_embed"));
+
+  const Outcome grid =
+      trained(file, folder / "grid", still + Arguments{"--set", "model.patch_size=8"});
+  check_refused(grid, 2, {source, "patch_embed.proj.weight"});
+  const Outcome larger =
+      trained(file, folder / "larger", still + Arguments{"--set", "model.img_size=32"});
+  INFO(larger.err);
+  REQUIRE(larger.code == 0);
+  CHECK(larger.err.find(source + ": pos_embed resampled from 4x4 patches to 8x8\n") !=
+        std::string::npos);
+  CHECK(tensor(folder / "larger", "head.weight") == tensor(first, "head.weight"));
+  CHECK(tensor(folder / "larger", "pos_embed").size() == 65 * 16);
 }
 
 TEST_CASE("a frozen prefix holds in supervised training, and contradictions are named") {
