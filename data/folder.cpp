@@ -15,6 +15,10 @@ void expect_images(const Path& folder, const std::vector<ImageItem>& items) {
           "a class folder without images, expected .png, .jpg, .jpeg or .bmp files in it");
 }
 
+bool is_presplit(const Path& root) { return is_folder(root / "train"); }
+
+Path train_folder(const Path& root) { return is_presplit(root) ? root / "train" : root; }
+
 Path test_folder(const Path& root) {
   for (const char* name : {"test", "val"})
     if (is_folder(root / name)) return root / name;
@@ -39,11 +43,11 @@ std::vector<ImageItem> part(std::vector<ImageItem> all, Split split) {
 }  // namespace
 
 std::unique_ptr<Dataset> open_folder(const Path& root, Split split, int img_size) {
-  const bool presplit = is_folder(root / "train");
+  const bool presplit = is_presplit(root);
   for (const char* name : {"test", "val"})
     require(presplit || !is_folder(root / name), root.string(),
             "has a folder {}, expected a folder train beside it", name);
-  const Path train = presplit ? root / "train" : root;
+  const Path train = train_folder(root);
   const Path source = presplit && split == Split::test ? test_folder(root) : train;
 
   DatasetInfo info;
@@ -72,5 +76,9 @@ std::unique_ptr<Dataset> open_folder(const Path& root, Split split, int img_size
 }
 
 bool holds_folder(const Path& root) { return is_folder(root) && !list_folders(root).empty(); }
+
+std::int64_t classes_in_folder(const Path& root) {
+  return static_cast<std::int64_t>(list_folders(train_folder(root)).size());
+}
 
 }  // namespace hg

@@ -109,6 +109,18 @@ std::vector<DatasetFacts> known_datasets() {
   return facts;
 }
 
+DatasetFacts facts_of(const std::string& name, const std::string& root) {
+  const Source& source = find_source(name);
+  DatasetFacts facts = source.facts;
+  if (source.holds != holds_folder) return facts;
+  for (const Path& place : places(source, root))
+    if (holds_folder(place)) {
+      facts.classes = classes_in_folder(place);
+      break;
+    }
+  return facts;
+}
+
 std::unique_ptr<Dataset> open_dataset(const DataOptions& options, Split split) {
   const bool train = split == Split::train;
   const std::int64_t limit = options.limit(split), held = options.validation;

@@ -34,5 +34,7 @@ struct DatasetFacts {
   bool boxes = false;
 };
 std::vector<DatasetFacts> known_datasets();
+// The same of one, with the classes of a folder that is there. The name must be known.
+DatasetFacts facts_of(const std::string& name, const std::string& root);
 
 }  // namespace hg

@@ -47,5 +47,6 @@ std::vector<Annotation> read_annotations(const Path& path, bool with_class);
 // lie directly in them.
 std::unique_ptr<Dataset> open_folder(const Path& root, Split split, int img_size);
 bool holds_folder(const Path& root);
+std::int64_t classes_in_folder(const Path& root);
 
 }  // namespace hg

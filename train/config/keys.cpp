@@ -218,11 +218,60 @@ void check_value(const Check& check, CountOrFraction value, const std::string& w
                   "expected a count of at least 1, got {}", value.value);
 }
 
+namespace {
+
+// Names that timm, PyTorch and transformers have for keys of ours.
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+    {"lr", "train.learning_rate"},
+    {"wd", "train.weight_decay"},
+    {"batch", "train.batch_size"},
+    {"num_epochs", "train.epochs"},
+    {"opt", "train.optimizer"},
+    {"sched", "train.schedule"},
+    {"scheduler", "train.schedule"},
+    {"warmup", "train.warmup_epochs"},
+    {"clip_grad", "train.grad_clip"},
+    {"smoothing", "loss.label_smoothing"},
+    {"layers", "model.depth"},
+    {"num_layers", "model.depth"},
+    {"num_hidden_layers", "model.depth"},
+    {"embed_dim", "model.emb_size"},
+    {"hidden_size", "model.emb_size"},
+    {"width", "model.emb_size"},
+    {"dim", "model.emb_size"},
+    {"num_heads", "model.heads"},
+    {"num_attention_heads", "model.heads"},
+    {"image_size", "model.img_size"},
+    {"input_size", "model.img_size"},
+    {"in_chans", "model.in_channels"},
+    {"num_channels", "model.in_channels"},
+    {"classes", "model.num_classes"},
+    {"num_labels", "model.num_classes"},
+    {"drop_rate", "model.dropout"},
+    {"dataset", "data.name"},
+    {"path", "data.root"},
+    {"dir", "data.root"},
+    {"data_dir", "data.root"},
+    {"pretrained", "run.init_from"},
+    {"checkpoint", "run.init_from"},
+    {"num_threads", "run.threads"},
+};
+
+std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+
+}  // namespace
+
 std::string nearest_key(std::string_view name) {
-  const auto last_part = [](std::string_view s) { return s.substr(s.rfind('.') + 1); };
+  std::vector<std::string> keys = all_key_names(phase_part(name));
+  for (const auto& [other, ours] : kOtherNames) {
+    if (last_part(name) != other) continue;
+    const std::string of_phase = fmt::format("{}.{}", phase_part(name), ours);
+    const bool is_key = std::find(keys.begin(), keys.end(), of_phase) != keys.end();
+    return name.starts_with("phase.") && is_key ? of_phase : std::string(ours);
+  }
   std::string best;
   std::size_t least = std::numeric_limits<std::size_t>::max();
-  for (std::string& known : all_key_names(phase_part(name))) {
+  for (std::string& known : keys) {
     const std::size_t changes =
         std::min(edit_distance(name, known), edit_distance(last_part(name), last_part(known)) + 1);
     if (changes < least) least = changes, best = std::move(known);

@@ -9,21 +9,18 @@
 namespace hg {
 namespace {
 
-// What the model does not say, the name of the data set may.
+// What the model does not say, the data set may.
 void take_from_data(Config& c, const Origins& origins) {
-  const std::vector<DatasetFacts> sets = known_datasets();
-  const auto facts = std::find_if(sets.begin(), sets.end(), [&](const DatasetFacts& known) {
-    return known.name == c.data.name;
-  });
+  const DatasetFacts facts = facts_of(c.data.name, c.data.root);
   const auto fill = [&](std::int64_t& value, std::int64_t fact, const char* key) {
     if (origins.given(key)) return;
     usage_require(fact > 0, origins.who(key), "missing: data.name = \"{}\" does not tell it",
                   c.data.name);
     value = fact;
   };
-  fill(c.model.in_channels, facts->channels, "model.in_channels");
-  fill(c.model.img_size, facts->size, "model.img_size");
-  fill(c.model.num_classes, facts->classes, "model.num_classes");
+  fill(c.model.in_channels, facts.channels, "model.in_channels");
+  fill(c.model.img_size, facts.size, "model.img_size");
+  fill(c.model.num_classes, facts.classes, "model.num_classes");
 }
 
 // The stem of the source, without what run.name may not hold.

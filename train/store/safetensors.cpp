@@ -202,6 +202,16 @@ std::string make_header(const NamedTensors& tensors,
   return text;
 }
 
+// torch.save writes zip archives, and wrote pickles before version 1.6. Read as a length, their
+// first 8 bytes are far too large.
+void refuse_torch_file(std::string_view bytes, const std::string& source) {
+  usage_require(!bytes.starts_with("PK\x03\x04") && !bytes.starts_with("\x80\x02"), source,
+                "is a file of torch.save, expected safetensors; to convert it: python -c \"import "
+                "torch, safetensors.torch as s; s.save_file(torch.load('{}', weights_only=True), "
+                "'model.safetensors')\"",
+                source);
+}
+
 }  // namespace
 
 Safetensors parse_safetensors(std::string_view bytes, const std::string& source) {
@@ -209,9 +219,12 @@ Safetensors parse_safetensors(std::string_view bytes, const std::string& source)
                 "expected a header length of 8 bytes, got a file of {}", bytes.size());
   std::uint64_t header_bytes;
   std::memcpy(&header_bytes, bytes.data(), kPrefixBytes);
+  const std::uint64_t longest =
+      std::min<std::uint64_t>(bytes.size() - kPrefixBytes, kLongestHeader);
+  if (header_bytes > longest) refuse_torch_file(bytes, source);
   bytes.remove_prefix(kPrefixBytes);
   usage_require(
-      header_bytes <= std::min<std::uint64_t>(bytes.size(), kLongestHeader), source,
+      header_bytes <= longest, source,
       "header length {} exceeds the {} bytes after it: not a safetensors file, or cut off",
       header_bytes, bytes.size());
   const Header header = parse_header(bytes.substr(0, header_bytes), source);

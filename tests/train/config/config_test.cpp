@@ -133,6 +133,14 @@ TEST_CASE("unknown keys are errors that name the nearest known one") {
             .ends_with("phase.0.train.epoch: unknown key; did you mean phase.0.train.epochs?"));
   CHECK(key_fault("train.batchsize=3") ==
         "--set: train.batchsize: unknown key; did you mean train.batch_size?");
+  for (const auto& [other, ours] : {std::pair{"train.lr", "train.learning_rate"},
+                                    {"model.layers", "model.depth"},
+                                    {"train.batch", "train.batch_size"},
+                                    {"model.hidden_size", "model.emb_size"},
+                                    {"phase.0.train.lr", "phase.0.train.learning_rate"},
+                                    {"phase.0.model.layers", "model.depth"},
+                                    {"trian.epochs", "train.epochs"}})
+    CHECK(key_fault(fmt::format("{}=1", other)).ends_with(fmt::format("did you mean {}?", ours)));
   CHECK(key_fault("seed=3") == "--set: seed: unknown key; did you mean run.seed?");
   CHECK(key_fault("phase.1.kind=prune") ==
         "--set: phase.1.kind: expected phase.N.key, where N is 0 to 0");
@@ -210,6 +218,14 @@ TEST_CASE("keys that contradict each other are errors") {
   CHECK(fault("", {"data.name=folder"}) ==
         "file.toml: model.img_size: missing: data.name = "
         "\"folder\" does not tell it");
+  const TempFolder images;
+  for (const char* name : {"cat", "dog", "eel"})
+    std::filesystem::create_directories(images / fmt::format("train/{}", name));
+  const std::vector<std::string> folder{"data.name=folder", "data.root=" + images.path(),
+                                        "model.img_size=32", "model.patch_size=8"};
+  CHECK(parse_config("", "file.toml", folder).model.num_classes == 3);
+  CHECK(fault("", {"data.name=folder", "data.root=" + images / "none", "model.img_size=32"}) ==
+        "file.toml: model.num_classes: missing: data.name = \"folder\" does not tell it");
   CHECK(fault("", {"select.top_k=50"}) == "");
   CHECK(fault("", {"select.top_k=50", "select.heuristic=entropy"}) ==
         "--set: select.top_k: expected 1 to 49 patches, got 50");

@@ -175,6 +175,13 @@ TEST_CASE("safetensors cut off or missing are refused") {
         folder / "empty" + ": expected a header length of 8 bytes, got a file of 0");
 }
 
+TEST_CASE("files of torch.save are refused with the line that converts them") {
+  for (const char* start : {"PK\x03\x04\x2d\x2d\x08\x08", "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46"})
+    CHECK(message_of<UsageError>([&] {
+            parse_safetensors(std::string(start) + "more", "m.pth");
+          }).find("torch.load('m.pth', weights_only=True)") != std::string::npos);
+}
+
 TEST_CASE("values that are not finite are found") {
   Safetensors file;
   file.tensors.emplace("a", Tensor::of<std::int64_t>({1}, {3}));
