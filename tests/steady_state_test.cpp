@@ -268,7 +268,7 @@ TEST_CASE("profiling a training step allocates nothing new either") {
 
 TEST_CASE_TEMPLATE("a training step allocates nothing new", Net, Parameters, Transformer) {
   SUBCASE("on one thread") { check_steady<Net>(1); }
-  SUBCASE("on two OpenMP threads") { check_steady<Net>(2); }
+  SUBCASE("on two threads") { check_steady<Net>(2); }
   SUBCASE("on more threads than cores") { check_steady<Net>(5); }
 }
 

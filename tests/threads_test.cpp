@@ -1,6 +1,5 @@
 // Several threads, each with its own tape, labels and random stream, on shared parameters. Runs
-// under the thread sanitizer as well; that cannot see OpenMP's synchronisation, so every thread
-// here limits its ops to itself.
+// under the thread sanitizer as well.
 #include <doctest/doctest.h>
 
 #include <array>

@@ -1,6 +1,5 @@
 #include "energy/meters/cpu_info.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <set>
 
 #include "energy/meters/sysfs.h"
+#include "tensor/cpu/team.h"
 
 #ifdef __x86_64__
 #include <cpuid.h>
@@ -73,10 +73,7 @@ CpuInfo read_cpu_info(const std::string& sys) {
   CpuInfo info;
   identify(info);
   info.threads = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  info.allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : info.threads;
-  info.allowed = std::clamp(info.allowed, 1, info.threads);
+  info.allowed = std::clamp(cpu::processors(), 1, info.threads);
   info.packages = count_packages(sys, info.threads);
   return info;
 }

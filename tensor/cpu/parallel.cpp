@@ -10,9 +10,8 @@ thread_local int limit = 0;  // 0: none
 
 int threads() {
   if (limit > 0) return limit;
-  if (omp_in_parallel()) return 1;
   const int set = process_threads.load(std::memory_order_relaxed);
-  return set > 0 ? set : omp_get_num_procs();
+  return set > 0 ? set : processors();
 }
 
 void set_threads(int count) { process_threads.store(std::max(0, count)); }

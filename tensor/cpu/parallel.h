@@ -1,17 +1,13 @@
-// Loops shared out over OpenMP threads. Chunk limits depend on the sizes alone, never on the number
+// Loops shared out over threads. Chunk limits depend on the sizes alone, never on the number
 // of threads, so a kernel that reduces chunk by chunk gives the same bits with any thread count.
 #pragma once
-
-#include <omp.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <mutex>
-#ifdef __SANITIZE_THREAD__
-#include <thread>
-#include <vector>
-#endif
+
+#include "tensor/cpu/team.h"
 
 namespace hg::cpu {
 
@@ -32,32 +28,22 @@ class ThreadLimit {
   int previous_;
 };
 
-// work(number, count) on each thread of a team of `size`, or of fewer where the system has no more;
-// each lets the ops it calls use `threads_of_op`. An exception reaches the caller after all threads
-// have stopped.
+// work(number) on each thread of a team of `size`; each lets the ops it calls use `threads_of_op`.
+// An exception reaches the caller after all threads have stopped.
 template <class Work>
 void in_team(int size, Work&& work, int threads_of_op = 1) {
   std::exception_ptr failure;
   std::mutex mutex;
-  const auto member = [&](int number, int count) {
+  const auto member = [&](int number) {
     const ThreadLimit limit(threads_of_op);
     try {
-      work(number, count);
+      work(number);
     } catch (...) {
       const std::lock_guard lock(mutex);
       if (!failure) failure = std::current_exception();
     }
   };
-#ifdef __SANITIZE_THREAD__  // which cannot see how libgomp's threads wait for each other
-  std::vector<std::thread> others;
-  for (int number = 1; number < size; ++number) others.emplace_back(member, number, size);
-  member(0, size);
-  for (std::thread& other : others) other.join();
-#else
-  if (threads_of_op > 1) omp_set_max_active_levels(2);
-#pragma omp parallel num_threads(size)
-  member(omp_get_thread_num(), omp_get_num_threads());
-#endif
+  run_team(size, member);
   if (failure) std::rethrow_exception(failure);
 }
 
@@ -65,15 +51,13 @@ void in_team(int size, Work&& work, int threads_of_op = 1) {
 template <class Body>
 void parallel_for(std::int64_t n, std::int64_t grain, Body&& body) {
   const std::int64_t chunks = (n + grain - 1) / grain;
-  const int workers = threads();
+  const std::int64_t workers = std::min<std::int64_t>(threads(), chunks);
   const auto share = [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t c = first; c < end; ++c) body(c * grain, std::min(n, (c + 1) * grain));
   };
-  if (workers <= 1 || chunks <= 1) return share(0, chunks);
-  // The team has one size, even for fewer chunks: libgomp ends the threads that a smaller team
-  // leaves over, and starts new ones for the next larger one.
-  in_team(workers, [&](std::int64_t number, std::int64_t count) {
-    share(number * chunks / count, (number + 1) * chunks / count);
+  if (workers <= 1) return share(0, chunks);
+  in_team(static_cast<int>(workers), [&](std::int64_t number) {
+    share(number * chunks / workers, (number + 1) * chunks / workers);
   });
 }
 

@@ -1,7 +1,5 @@
 // hgprof calibrate: fits this machine's energy profile from its meter by kernels that load
 // arithmetic, caches or memory, or do nothing, on one thread and on all.
-#include <omp.h>
-
 #include <chrono>
 #include <thread>
 
@@ -82,12 +80,10 @@ std::vector<Kernel> kernels() {
 
 // Every thread repeats a kernel of its own, as workers do in training.
 void repeat(const std::vector<std::function<void()>>& threads, std::uint64_t calls) {
-#pragma omp parallel num_threads(static_cast <int>(threads.size()))
-  {
-    const cpu::ThreadLimit single(1);
-    const auto& mine = threads[static_cast<std::size_t>(omp_get_thread_num())];
+  cpu::in_team(static_cast<int>(threads.size()), [&](int number) {
+    const auto& mine = threads[static_cast<std::size_t>(number)];
     for (std::uint64_t i = 0; i < calls; ++i) mine();
-  }
+  });
 }
 
 class CostCounter final : public Observer {

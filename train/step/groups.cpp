@@ -104,10 +104,10 @@ void for_each_share(const GroupPlan& plan,
   if (workers == 1) return body(0, plan.lanes);  // ops have all threads
   const Phase phase = current_phase();
   const ScopePath* const scope = current_scope();
-  const auto share = [&](std::int64_t worker, std::int64_t all) {
+  const auto share = [&](std::int64_t worker) {
     const PhaseScope same_phase(phase);
     const Scope same_scope(scope);
-    body(worker * plan.lanes / all, (worker + 1) * plan.lanes / all);
+    body(worker * plan.lanes / workers, (worker + 1) * plan.lanes / workers);
   };
   cpu::in_team(workers, share, threads / workers);
 }

@@ -97,7 +97,7 @@ TEST_CASE("an op shared out to a team has the bits of one thread") {
 
 TEST_CASE("a team ends before its failure reaches the caller, and ops in it are of one thread") {
   std::atomic<int> ended{0}, wide{0};
-  const auto work = [&](int number, int) {
+  const auto work = [&](int number) {
     if (cpu::threads() != 1) ++wide;
     ++ended;
     require(number != 1, "team", "a member fails");
