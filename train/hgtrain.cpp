@@ -34,7 +34,9 @@ void add_eval(CLI::App& app, EvalOptions& o) {
 }
 void add_predict(CLI::App& app, PredictOptions& o) {
   app.add_option("RUN_DIR", o.run, "run folder")->required();
-  app.add_option("IMAGE", o.images, "image files: PNG, JPEG, BMP")->required();
+  app.add_option("IMAGE", o.images, "image files (PNG, JPEG, BMP), or folders of them")->required();
+  app.add_option("--top", o.top, "classes to tell of each image, the likeliest first (default: 1)")
+      ->check(CLI::Range(1, 1000000));
   app.add_option("--draw", o.draw, "folder for PNG files with the box drawn in");
   add_model_options(app, o);
   add_json(app, o);

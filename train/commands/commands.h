@@ -43,7 +43,8 @@ int eval_command(const EvalOptions& options);
 
 struct PredictOptions : ModelOptions {
   std::string run;
-  std::vector<std::string> images;
+  std::vector<std::string> images;  // files, and folders of files
+  std::int64_t top = 1;             // classes to tell of each image
   std::string draw;  // folder for the images with their boxes drawn in; empty: none are drawn
 };
 int predict_command(const PredictOptions& options);

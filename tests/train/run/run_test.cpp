@@ -1,6 +1,9 @@
 // hgtrain train, eval and predict on small runs: which files they make, and that runs repeat.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
+#include "tensor/base/files.h"
 #include "tests/support/program.h"
 #include "train/store/safetensors.h"
 
@@ -263,4 +266,53 @@ TEST_CASE("predict names a class for image files") {
   put(folder / "cut.bmp", bmp(20).substr(0, 100));
   check_refused(hgtrain({"predict", run, folder / "cut.bmp"}), 2, {"cut.bmp"});
   check_refused(hgtrain({"predict", folder / "nowhere", image}), 2, {"nowhere/config.toml"});
+}
+
+TEST_CASE("predict goes on after a bad file and says which it was") {
+  const TempFolder folder;
+  const std::string run = folder / "run", cut = folder / "cut.bmp", image = folder / "a.bmp";
+  REQUIRE(hgtrain(tiny_train(run)).code == 0);
+  put(image, bmp(20));
+  put(cut, bmp(20).substr(0, 100));
+  const Outcome done = hgtrain({"predict", run, cut, image, "--json"});
+  CHECK(done.code == 2);
+  const std::vector<std::string> told = lines_of(done.err);
+  REQUIRE(told.size() == 2);
+  CHECK(told[0].starts_with("hgtrain: " + cut + ": "));
+  CHECK(told[1] == "hgtrain: 1 of 2 images could not be read");
+  const Json predictions = Json::parse(done.out)["predictions"];
+  REQUIRE(predictions.size() == 2);
+  CHECK(predictions[0]["error"].get<std::string>().starts_with(cut));
+  CHECK(!predictions[0].contains("class"));
+  CHECK(predictions[1]["file"] == image);
+  CHECK(predictions[1].contains("class"));
+}
+
+TEST_CASE("predict takes folders and tells the likeliest classes") {
+  const TempFolder folder;
+  const std::string run = folder / "run", images = folder / "images";
+  REQUIRE(hgtrain(tiny_train(run)).code == 0);
+  for (const char* name : {"b.bmp", "a.bmp", "notes.txt"}) put(images + "/" + name, bmp(20));
+  const Outcome done = hgtrain({"predict", run, images, "--top", "9", "--json"});
+  INFO(done.err);
+  REQUIRE(done.code == 0);
+  const Json predictions = Json::parse(done.out)["predictions"];
+  REQUIRE(predictions.size() == 2);
+  CHECK(predictions[0]["file"] == images + "/a.bmp");
+  const Json top = predictions[0]["top"];
+  REQUIRE(top.size() == 5);  // all there are
+  double sum = 0;
+  for (std::size_t i = 0; i < top.size(); ++i) {
+    sum += top[i]["probability"].get<double>();
+    if (i > 0) CHECK(top[i]["probability"] <= top[i - 1]["probability"]);
+  }
+  CHECK(sum == doctest::Approx(1));
+  for (const char* key : {"class", "label", "probability"})
+    CHECK(predictions[0][key] == top[0][key]);
+
+  const Outcome text = hgtrain({"predict", run, images + "/a.bmp", "--top", "2"});
+  CHECK(std::ranges::count(text.out, '%') == 2);
+  check_refused(hgtrain({"predict", run, images, "--top", "0"}), 2, {"--top"});
+  make_folder(folder / "empty");
+  check_refused(hgtrain({"predict", run, folder / "empty"}), 2, {"empty", "without images"});
 }
