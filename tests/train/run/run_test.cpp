@@ -292,6 +292,7 @@ TEST_CASE("predict takes folders and tells the likeliest classes") {
   const TempFolder folder;
   const std::string run = folder / "run", images = folder / "images";
   REQUIRE(hgtrain(tiny_train(run)).code == 0);
+  make_folder(images);
   for (const char* name : {"b.bmp", "a.bmp", "notes.txt"}) put(images + "/" + name, bmp(20));
   const Outcome done = hgtrain({"predict", run, images, "--top", "9", "--json"});
   INFO(done.err);
