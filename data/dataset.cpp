@@ -1,6 +1,7 @@
 #include "data/dataset.h"
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <numeric>
 
@@ -74,6 +75,13 @@ class Cached final : public Dataset {
 
 }  // namespace
 
+void Image::take_interleaved(const std::uint8_t* rgb) {
+  const std::size_t n = plane();
+  std::uint8_t* planes = pixels.data();
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t c = 0; c < 3; ++c) planes[c * n + i] = rgb[3 * i + c];
+}
+
 Dataset::Dataset(DatasetInfo info) : info_(std::move(info)) {
   for (std::string& name : info_.class_names) name = printable_utf8(name);
 }
@@ -93,6 +101,14 @@ std::unique_ptr<Dataset> held_out(std::unique_ptr<Dataset> base, std::int64_t co
   for (std::int64_t i = 0; i < size; ++i)
     if (((i + 1) * count / size > i * count / size) == (part == Split::test)) items.push_back(i);
   return std::make_unique<Chosen>(std::move(base), std::move(items));
+}
+
+std::unique_ptr<Dataset> without(std::unique_ptr<Dataset> base,
+                                 const std::vector<std::int64_t>& items) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(base->size())), kept;
+  std::iota(all.begin(), all.end(), 0);
+  std::ranges::set_difference(all, items, std::back_inserter(kept));
+  return std::make_unique<Chosen>(std::move(base), std::move(kept));
 }
 
 std::unique_ptr<Dataset> cached(std::unique_ptr<Dataset> base, std::size_t budget_bytes) {

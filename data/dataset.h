@@ -24,6 +24,8 @@ struct Image {
     channels = new_channels, height = new_height, width = new_width;
     pixels.resize(static_cast<std::size_t>(channels) * plane());
   }
+  // Fills RGB planes from pixels of three bytes.
+  void take_interleaved(const std::uint8_t* rgb);
   std::size_t plane() const { return static_cast<std::size_t>(height) * width; }
   std::uint8_t* row(int c, int y) { return pixels.data() + c * plane() + y * std::size_t(width); }
   const std::uint8_t* row(int c, int y) const { return const_cast<Image*>(this)->row(c, y); }
@@ -55,6 +57,7 @@ struct DatasetInfo {
   Normalization normalization;
   std::string held_out =
       "";               // which images of it are for testing, where it has no split of its own
+  bool files = false;   // an item is a file of its own, read when it is asked for
   bool mirrors = true;  // a mirrored image keeps its class (not so for digits)
 };
 
@@ -87,6 +90,10 @@ std::unique_ptr<Dataset> limited(std::unique_ptr<Dataset> base, std::int64_t cou
 // A part of a set of which `count` items (1 to all but one) are for testing, the others for
 // training. Those are spread evenly, so that a set sorted by class has every class among them.
 std::unique_ptr<Dataset> held_out(std::unique_ptr<Dataset> base, std::int64_t count, Split part);
+
+// Without these items, which are in order.
+std::unique_ptr<Dataset> without(std::unique_ptr<Dataset> base,
+                                 const std::vector<std::int64_t>& items);
 
 // Keeps images in memory until `budget_bytes` are used; the others are made anew each time.
 std::unique_ptr<Dataset> cached(std::unique_ptr<Dataset> base,

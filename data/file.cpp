@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "data/webp.h"
 #include "tensor/base/error.h"
 
 namespace hg {
@@ -54,7 +55,7 @@ bool has_image_extension(const std::string& name) {
   if (dot == std::string::npos) return false;
   std::string extension = name.substr(dot + 1);
   std::transform(extension.begin(), extension.end(), extension.begin(), lower);
-  return extension == "png" || extension == "jpg" || extension == "jpeg" || extension == "bmp";
+  return std::ranges::find(image_extensions(), extension) != image_extensions().end();
 }
 
 bool regular(const fs::directory_entry& entry) {
@@ -63,6 +64,19 @@ bool regular(const fs::directory_entry& entry) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& image_extensions() {
+  static const std::vector<std::string> known = [] {
+    std::vector<std::string> names{"png", "jpg", "jpeg", "bmp"};
+    if (kReadsWebp) names.emplace_back("webp");
+    return names;
+  }();
+  return known;
+}
+
+std::string expected_images() {
+  return fmt::format("expected .{} files in it", fmt::join(image_extensions(), ", ."));
+}
 
 void read_file(const Path& path, std::uint64_t max_bytes, Bytes& bytes) {
   InputFile file(path);

@@ -11,8 +11,7 @@ namespace {
 constexpr std::size_t kTestEvery = 5;
 
 void expect_images(const Path& folder, const std::vector<ImageItem>& items) {
-  require(!items.empty(), folder.string(),
-          "a class folder without images, expected .png, .jpg, .jpeg or .bmp files in it");
+  require(!items.empty(), folder.string(), "a class folder without images, {}", expected_images());
 }
 
 bool is_presplit(const Path& root) { return is_folder(root / "train"); }

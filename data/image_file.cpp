@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 
+#include "data/webp.h"
 #include "tensor/base/error.h"
 
 #define STB_IMAGE_IMPLEMENTATION
@@ -14,7 +16,6 @@
 #define STBI_ONLY_BMP
 #define STBI_NO_STDIO
 #define STBI_NO_LINEAR
-#define STBI_MAX_DIMENSIONS 16384
 // Zeroed, so that a damaged file that still decodes gives the same pixels each time.
 #define STBI_MALLOC(bytes) std::calloc(1, bytes)
 #define STBI_REALLOC(p, bytes) std::realloc(p, bytes)
@@ -27,8 +28,9 @@
 namespace hg {
 namespace {
 
-constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 28;
-constexpr std::int64_t kMaxPixels = std::int64_t{1} << 26;
+// What stb_image can count: bytes of a file in an int, bytes of pixels up to 2^30.
+constexpr std::uint64_t kMaxFileBytes = std::numeric_limits<int>::max();
+constexpr std::int64_t kMaxPixels = std::int64_t{1} << 28;
 
 struct Format {
   const char* magic;
@@ -122,18 +124,12 @@ struct Free {
   void operator()(stbi_uc* p) const { stbi_image_free(p); }
 };
 
-void planes_from_interleaved(const std::uint8_t* rgb, Image& image) {
-  const std::size_t n = image.plane();
-  std::uint8_t* planes = image.pixels.data();
-  for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t c = 0; c < 3; ++c) planes[c * n + i] = rgb[3 * i + c];
-}
-
 }  // namespace
 
 void decode_image(std::span<const std::uint8_t> file, std::string_view name, Image& image) {
+  if (is_webp(file)) return decode_webp(file, name, image);
   const Format* format = format_of(file);
-  require(format != nullptr, name, "not a PNG, JPEG or BMP image");
+  require(format != nullptr, name, "not a {} image", kImageFormats);
   require(file.size() <= kMaxFileBytes, name, "{} bytes, expected at most {}", file.size(),
           kMaxFileBytes);
   if (file[0] == 0xff) check_jpeg(file, name);
@@ -152,7 +148,7 @@ void decode_image(std::span<const std::uint8_t> file, std::string_view name, Ima
       stbi_load_from_memory(file.data(), bytes, &width, &height, &channels, 3));
   require(rgb != nullptr, name, "damaged image: {}", failure_reason());
   image.reshape(3, height, width);
-  planes_from_interleaved(rgb.get(), image);
+  image.take_interleaved(rgb.get());
 }
 
 void load_image(const Path& path, Bytes& file, Image& image) {

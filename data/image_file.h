@@ -1,12 +1,16 @@
-// Image files: PNG, JPEG and BMP, through stb_image.
+// Image files: PNG, JPEG and BMP, through stb_image, and WebP where libwebp is there.
 #pragma once
 
 #include <span>
 
 #include "data/dataset.h"
 #include "data/file.h"
+#include "data/webp.h"
 
 namespace hg {
+
+inline constexpr const char* kImageFormats =
+    kReadsWebp ? "PNG, JPEG, BMP or WebP" : "PNG, JPEG or BMP";
 
 // RGB, whatever the file holds: gray is expanded, transparency dropped, 16 bits cut to 8.
 Image load_image(const Path& path);

@@ -78,6 +78,7 @@ std::vector<ImageItem> interleaved(std::vector<std::vector<ImageItem>> by_class)
 
 std::unique_ptr<Dataset> image_files(DatasetInfo info, std::vector<ImageItem> items,
                                      int shrink_to) {
+  info.files = true;
   return std::make_unique<ImageFiles>(std::move(info), std::move(items), shrink_to);
 }
 

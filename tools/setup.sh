@@ -4,12 +4,13 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache libeigen3-dev doctest-dev libstb-dev libcli11-dev
-          libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libdeflate-dev libboost-dev "$@")
+          libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libdeflate-dev libboost-dev libwebp-dev
+          "$@")
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   echo "tools/setup.sh installs Debian packages; on this system, please install what they hold:" >&2
   echo "  a C++20 compiler (g++ 12 or newer), CMake 3.25, Ninja, Eigen 3.4, doctest, stb, CLI11," >&2
-  echo "  toml++, nlohmann-json, fmt, libdeflate (with headers), Boost.Math; optional: ccache" >&2
+  echo "  toml++, nlohmann-json, fmt, libdeflate (with headers), Boost.Math; optional: ccache, libwebp" >&2
   exit 0
 fi
 

@@ -1,6 +1,7 @@
 // hgtrain: trains, evaluates and exchanges Vision Transformers.
 #include <algorithm>
 
+#include "data/image_file.h"
 #include "tensor/base/usage_error.h"
 #include "train/commands/cli.h"
 #include "train/config/variants.h"
@@ -24,6 +25,9 @@ void add_train(CLI::App& app, TrainOptions& o) {
   app.add_flag("--resume", o.resume,
                "go on where the run in --out was; it begins if there is none yet");
   app.add_flag("--quiet", o.quiet, "show nothing while training");
+  app.add_flag_callback(
+      "--skip-damaged", [&o] { o.settings.push_back("data.skip_damaged=true"); },
+      "leave out image files that cannot be read, as data.skip_damaged = true does");
   app.add_flag("--trace", o.trace, "write trace.json, for Perfetto or chrome://tracing");
 }
 void add_eval(CLI::App& app, EvalOptions& o) {
@@ -34,7 +38,9 @@ void add_eval(CLI::App& app, EvalOptions& o) {
 }
 void add_predict(CLI::App& app, PredictOptions& o) {
   app.add_option("RUN_DIR", o.run, "run folder")->required();
-  app.add_option("IMAGE", o.images, "image files (PNG, JPEG, BMP), or folders of them")->required();
+  app.add_option("IMAGE", o.images,
+                 fmt::format("image files ({}), or folders of them", kImageFormats))
+      ->required();
   app.add_option("--top", o.top, "classes to tell of each image, the likeliest first (default: 1)")
       ->check(CLI::Range(1, 1000000));
   app.add_option("--draw", o.draw, "folder for PNG files with the box drawn in");

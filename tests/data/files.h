@@ -23,6 +23,7 @@ Image patterned(int channels, int height, int width, int salt = 0);
 std::string png(const Image& image);
 std::string bmp(const Image& image);
 std::string jpeg(const Image& image);
+extern const std::string kWebp;             // 7x5, byte i of its RGB is 37 i
 extern const std::string kGrayJpeg;         // 8x8, one component
 extern const std::string kProgressiveJpeg;  // the same, progressive
 

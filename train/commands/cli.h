@@ -21,7 +21,11 @@ inline std::string config_help() {
   std::string names;
   for (const BuiltinText& builtin : builtin_configs())
     names += fmt::format("{}{}", names.empty() ? "" : ", ", builtin.name);
-  return fmt::format("TOML file, or a built-in configuration ({})", names);
+  return fmt::format(
+      "TOML file, a built-in configuration ({}), or a model whose shape to take: a .safetensors "
+      "file "
+      "or a folder by Hugging Face",
+      names);
 }
 
 // For every option that is no whole number. CLI::Range lets NaN pass: it is neither below nor

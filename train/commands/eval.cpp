@@ -1,4 +1,5 @@
 // hgtrain eval: a trained model on its test images; of a detector its boxes too.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tensor/base/usage_error.h"
@@ -60,11 +61,16 @@ Json to_json(const Evaluation& e, const std::vector<std::string>& names) {
 }  // namespace
 
 int eval_command(const EvalOptions& options) {
-  const bool folder = is_folder(options.target);
   EvalOptions resolved = options;
   if (resolved.config.empty()) {
-    usage_require(folder, options.target, "is no run folder; --config tells what model it holds");
-    resolved.config = RunFolder{options.target}.config();
+    const std::vector<std::string> given = options.all_settings();
+    usage_require(
+        !config_beside(options.target).empty() ||
+            std::ranges::any_of(given, [](auto& s) { return s.starts_with("data."); }),
+        options.target,
+        "is no run folder; --config tells what model it holds, or --set data.name=... what "
+        "to test it on");
+    resolved.config = options.target;
   }
   const Config config = resolved.load();
   const nn::Vit model = load_model(model_file(options.target), config).model;

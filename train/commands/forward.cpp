@@ -137,7 +137,7 @@ DType precision_of(const nn::VitOptions& options) {
 
 int forward_command(const ForwardOptions& options) {
   const Config config = options.load();
-  const Safetensors weights = read_safetensors(options.weights);
+  const Safetensors weights = read_model(options.weights);
   const nn::VitOptions made = vit_options(config, weights, options.weights);
   const nn::Vit model(made, static_cast<std::uint64_t>(config.run.seed), false, precision_of(made));
   load_weights(model, weights, options.weights, true);

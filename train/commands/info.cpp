@@ -12,6 +12,9 @@
 #include "train/phases/sample_batch.h"
 #include "train/phases/step_cost.h"
 #include "train/phases/supervised.h"
+#include "train/store/checkpoint.h"
+#include "train/store/model_shape.h"
+#include "train/store/run_folder.h"
 
 namespace hg {
 namespace {
@@ -228,14 +231,19 @@ void print_phases(const Config& config) {
   }
 }
 
+// Those of a file with weights, if one is given.
+nn::VitOptions options_of(const InfoOptions& options, const Config& config) {
+  if (holds_model(options.config))
+    return load_model(model_file(options.config), config).model.options();
+  if (options.weights.empty()) return options_to_measure(config);
+  return vit_options(config, read_model(options.weights), options.weights);
+}
+
 }  // namespace
 
 int info_command(const InfoOptions& options) {
   const Config config = options.load();
-  const nn::VitOptions model =
-      options.weights.empty()
-          ? options_to_measure(config)
-          : vit_options(config, read_safetensors(options.weights), options.weights);
+  const nn::VitOptions model = options_of(options, config);
   const auto selection = patch_selection(config, config.phases.back(), Split::train);
   const CostTable table =
       table_of_one_image(config, model, patch_selection(config, config.phases.back(), 0));

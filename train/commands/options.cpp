@@ -1,8 +1,12 @@
+#include <algorithm>
+
 #include "tensor/base/usage_error.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/cuda_device.h"
 #include "train/commands/commands.h"
 #include "train/config/model_options.h"
+#include "train/store/model_shape.h"
+#include "train/store/run_folder.h"
 
 namespace hg {
 std::vector<std::string> ModelOptions::all_settings() const {
@@ -28,8 +32,28 @@ void ModelOptions::tell_device(const Config& loaded) const {
     fmt::print(stderr, "run.device = \"auto\": on the CPU ({})\n", cuda::unavailable());
 }
 
+namespace {
+
+// Classes are those of the data, where data are named, else those of the file.
+Config config_of_model(const std::string& path, const std::vector<std::string>& given) {
+  const auto names = [&](const char* start) {
+    return std::ranges::any_of(given, [&](auto& s) { return key_of(s).starts_with(start); });
+  };
+  const ModelShape shape = shape_of_model(path, names("model.heads"));
+  std::vector<Setting> settings = shape.settings;
+  if (names("data."))
+    std::erase_if(settings, [](auto& s) { return key_of(s.text) == "model.num_classes"; });
+  for (const std::string& setting : given) settings.push_back({setting});
+  for (const std::string& note : shape.notes) fmt::print(stderr, "{}\n", note);
+  return parse_config({"", path}, settings);
+}
+
+}  // namespace
+
 Config ModelOptions::load() const {
-  const Config loaded = load_config(config, all_settings());
+  const std::string beside = holds_model(config) ? config_beside(config) : config;
+  const Config loaded = beside.empty() ? config_of_model(config, all_settings())
+                                       : load_config(beside, all_settings());
   use_device(loaded);
   return loaded;
 }

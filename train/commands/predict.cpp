@@ -132,8 +132,7 @@ std::vector<std::string> files_of(const std::vector<std::string>& given) {
       continue;
     }
     const std::vector<ImageItem> items = images_in(name, 0);
-    usage_require(!items.empty(), name,
-                  "a folder without images, expected .png, .jpg, .jpeg or .bmp files in it");
+    usage_require(!items.empty(), name, "a folder without images, {}", expected_images());
     for (const ImageItem& item : items) files.push_back(item.path);
   }
   return files;

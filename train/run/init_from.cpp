@@ -78,7 +78,7 @@ std::optional<InitialWeights> initial_weights(const Config& config) {
   if (config.run.init_from.empty()) return std::nullopt;
   InitialWeights init;
   init.source = model_file(config.run.init_from);
-  init.weights = read_safetensors(init.source);
+  init.weights = read_model(init.source);
   require_finite(init.weights, init.source);
   for (const char* of_its_data : {"class_names", "mean", "stddev"})
     init.weights.metadata.erase(of_its_data);

@@ -1,12 +1,41 @@
 #include "train/step/open_data.h"
 
+#include <algorithm>
 #include <future>
 
+#include "data/damaged.h"
 #include "tensor/base/usage_error.h"
 #include "train/config/model_options.h"
 #include "train/config/selection.h"
 
 namespace hg {
+namespace {
+
+// "; a.png: damaged image; b.png: ..." and how many more there are.
+std::string listed(const std::vector<DamagedItem>& damaged) {
+  constexpr std::size_t kMost = 20;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(damaged.size(), kMost); ++i) list += "; " + damaged[i].fault;
+  if (damaged.size() > kMost) list += fmt::format("; and {} more", damaged.size() - kMost);
+  return list;
+}
+
+// All images can be read, or those that cannot are left out, which standard error is told.
+std::unique_ptr<Dataset> readable(std::unique_ptr<Dataset> set, bool skip_damaged) {
+  const std::vector<DamagedItem> damaged = damaged_items(*set);
+  if (damaged.empty()) return set;
+  const std::string count = fmt::format("{} of {} images", damaged.size(), set->size());
+  usage_require(skip_damaged && std::ssize(damaged) < set->size(), set->info().source,
+                "{} cannot be read (data.skip_damaged = true leaves such out){}", count,
+                listed(damaged));
+  fmt::print(stderr, "{}: left out {} that cannot be read{}\n", set->info().source, count,
+             listed(damaged));
+  std::vector<std::int64_t> items;
+  for (const DamagedItem& d : damaged) items.push_back(d.item);
+  return without(std::move(set), items);
+}
+
+}  // namespace
 
 std::unique_ptr<Dataset> open_data(const Config& config, const DataConfig& data, Split split) {
   std::unique_ptr<Dataset> set = blame_input("", [&] {
@@ -25,7 +54,7 @@ std::unique_ptr<Dataset> open_data(const Config& config, const DataConfig& data,
                 "{} for {}, which has {} classes", config.model.num_classes, set->info().source,
                 set->classes());
   usage_require(set->size() > 0, "data", "{} has no images", set->info().source);
-  return set;
+  return readable(std::move(set), data.skip_damaged);
 }
 
 namespace {

@@ -144,7 +144,7 @@ std::vector<JsonValue> list_in(const Metadata& metadata, const char* name,
 }  // namespace
 
 LoadedModel load_model(const std::string& path, const Config& config) {
-  const Safetensors file = read_safetensors(path);
+  const Safetensors file = read_model(path);
   LoadedModel loaded{nn::Vit(vit_options(config, file, path), 0), {}};
   load_weights(loaded.model, file, path);
   if (!file.metadata.contains("class_names")) return loaded;

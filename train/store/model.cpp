@@ -6,8 +6,15 @@
 #include "tensor/base/usage_error.h"
 #include "tensor/transfer.h"
 #include "train/config/phase_kind.h"
+#include "train/store/foreign_names.h"
 
 namespace hg {
+
+Safetensors read_model(const std::string& path) {
+  Safetensors file = read_safetensors(path);
+  take_timm_names(file, path);
+  return file;
+}
 
 nn::VitOptions vit_options(const Config& config, const Safetensors& weights,
                            const std::string& source) {

@@ -6,6 +6,9 @@
 
 namespace hg {
 
+// A model's file, with timm's names where it has those of Hugging Face.
+Safetensors read_model(const std::string& path);
+
 // vit_options(config) of the model whose weights these are: pruned if they hold masks
 // (blocks.I.attn.mask). Throws UsageError, naming `source`, where masks do not fit.
 nn::VitOptions vit_options(const Config& config, const Safetensors& weights,

@@ -1,6 +1,8 @@
 // A run folder: where each of its files is. What they hold is told by the header beside each.
 #pragma once
 
+#include <filesystem>
+
 #include "tensor/base/files.h"
 
 namespace hg {
@@ -19,6 +21,14 @@ struct RunFolder {
   std::string report() const { return path + "/report.html"; }       // report/page.h
   std::string trace() const { return path + "/trace.json"; }         // energy/output/trace.h
 };
+
+// The configuration of a run folder, or of that in which a model file stands; empty: there is none.
+inline std::string config_beside(const std::string& path) {
+  const std::string folder =
+      is_folder(path) ? path : std::filesystem::path(path).parent_path().string();
+  const std::string config = RunFolder{folder.empty() ? "." : folder}.config();
+  return is_file(config) ? config : "";
+}
 
 // The model of a run folder, or the file that the path names.
 inline std::string model_file(const std::string& path) {

@@ -239,8 +239,10 @@ TEST_CASE("eval repeats the figures of the run") {
   const Outcome table = hgtrain({"eval", run});
   CHECK(table.code == 0);
   CHECK(lines_of(table.out).size() == 7);  // header, five classes, totals
-  check_refused(hgtrain({"eval", run + "/model.safetensors"}), 2,
-                {"model.safetensors", "--config"});
+  CHECK(hgtrain({"eval", run + "/model.safetensors", "--json"}).out == whole.out);
+  const std::string elsewhere = folder / "elsewhere.safetensors";
+  put(elsewhere, contents_of(run + "/model.safetensors"));
+  check_refused(hgtrain({"eval", elsewhere}), 2, {"elsewhere.safetensors", "--config"});
   check_refused(hgtrain({"eval", run + "/model.safetensors", "--config", "shapes"}), 2,
                 {"model.safetensors", "expected"});
 }
