@@ -1,8 +1,9 @@
 #include "train/store/foreign_names.h"
 
+#include <algorithm>
 #include <array>
-#include <cstring>
 
+#include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
 
 namespace hg {
