@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Compares the engine with PyTorch on the same CPU threads, interleaved in one run.
 
-usage: tools/compare_torch.py [step] [eval] [ops] [--only TEXT] [--threads 2] [--rounds 3] [--json]
+usage: tools/compare_torch.py [step] [eval] [variants] [ops] [--only TEXT] [--batch N] [--threads 2]
+                              [--rounds 3] [--json]
 
-  step    a training step of whole models: forward, backward, AdamW
-  eval    the pass over a batch of test images, PyTorch in inference mode
-  ops     single products and attentions
+  step      a training step of whole models: forward, backward, AdamW
+  eval      the pass over a batch of test images, PyTorch in inference mode
+  variants  a training step with other attentions, which PyTorch has as masks or in a line or two
+  ops       single products and attentions
 
-Without a word, step and eval. Needs PyTorch (pip install torch, outside the project's set-up) and a
+Without a word, all but ops. Needs PyTorch (pip install torch, outside the project's set-up) and a
 build of the project (tools/test.sh). Each round runs some calls of ours, then some of PyTorch's; the
 table shows both sides' fastest call and their ratio: 1.2 means ours is 1.2 times as fast. Both sides
 work in fp32 on random data; PyTorch runs eager, attention as scaled_dot_product_attention. Memory is
@@ -34,6 +36,11 @@ MODELS = {
     "vit-b": (224, 16, 3, 768, 12, 12, 64, 1000, 2),
     "long": (896, 16, 3, 192, 2, 3, 64, 10, 1),  # 3,137 tokens
 }
+VARIANTS = ("softmax", "gmm", "fiak", "rbf", "linear_elu", "efficient")
+VARIANT_MODELS = {
+    "small": (32, 4, 3, 64, 2, 4, 16, 10, 128),
+    "paper-h4": MODELS["paper-h4"],
+}
 CALLS = 3  # of one side at a time
 
 ROWS = 25216  # 128 images of 197 tokens
@@ -45,11 +52,29 @@ ATTENTIONS = [(32, 12, 197, 64), (64, 4, 197, 16), (64, 3, 65, 64)]
 # PyTorch's side: a process for each case, which answers a line on its standard input with the
 # milliseconds of a call and its peak memory in bytes.
 
-def vit(sizes):
+def attend(variant, q, k, v, prior):
+    import torch
+    import torch.nn.functional as F
+    if variant in ("gmm", "fiak"):  # priors [H,1,N] or [H,N,N]
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=prior.abs().clamp(max=1).log())
+    if variant == "rbf":  # |q|^2 falls out of the softmax
+        norms = k.square().sum(-1)[..., None, :] / (-2 * q.shape[-1] ** 0.5)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=norms)
+    if variant == "efficient":
+        return q.softmax(-1) @ (k.softmax(-2).mT @ v)
+    if variant == "linear_elu":
+        q, k = F.elu(q) + 1, F.elu(k) + 1
+        return q @ (k.mT @ v) / (q @ k.sum(-2)[..., None])
+    return F.scaled_dot_product_attention(q, k, v)
+
+
+def vit(sizes, variant="softmax"):
     import torch
     from torch import nn
     import torch.nn.functional as F
     img, patch, channels, width, depth, heads, dim, classes, _ = sizes
+    tokens = (img // patch) ** 2 + 1
+    rows_of_priors = {"gmm": 1, "fiak": tokens}
 
     class Block(nn.Module):
         def __init__(self):
@@ -57,11 +82,15 @@ def vit(sizes):
             self.norm1, self.norm2 = (nn.LayerNorm(width, eps=1e-6) for _ in range(2))
             self.qkv, self.proj = nn.Linear(width, 3 * heads * dim), nn.Linear(heads * dim, width)
             self.fc1, self.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+            if variant in rows_of_priors:
+                shape = heads, rows_of_priors[variant], tokens
+                self.prior = nn.Parameter(torch.full(shape, 1 / tokens))
 
         def forward(self, x):
             b, n, _ = x.shape
             q, k, v = self.qkv(self.norm1(x)).view(b, n, 3, heads, dim).permute(2, 0, 3, 1, 4)
-            o = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, n, heads * dim)
+            o = attend(variant, q, k, v, getattr(self, "prior", None))
+            o = o.transpose(1, 2).reshape(b, n, heads * dim)
             x = x + self.proj(o)
             return x + self.fc2(F.gelu(self.fc1(self.norm2(x))))
 
@@ -70,7 +99,7 @@ def vit(sizes):
             super().__init__()
             self.embed = nn.Conv2d(channels, width, patch, patch)
             self.cls = nn.Parameter(torch.zeros(1, 1, width))
-            self.pos = nn.Parameter(torch.randn(1, (img // patch) ** 2 + 1, width) * 0.02)
+            self.pos = nn.Parameter(torch.randn(1, tokens, width) * 0.02)
             self.blocks = nn.Sequential(*(Block() for _ in range(depth)))
             self.norm, self.head = nn.LayerNorm(width, eps=1e-6), nn.Linear(width, classes)
 
@@ -82,11 +111,18 @@ def vit(sizes):
     return Vit()
 
 
-def model_call(what, sizes):
+def sizes_of(what, name, batch):
+    model, variant = name.split() if what == "variants" else (name, "softmax")
+    *sizes, its_batch = (VARIANT_MODELS if what == "variants" else MODELS)[model]
+    return (*sizes, batch or its_batch), variant
+
+
+def model_call(what, name, batch):
     import torch
     import torch.nn.functional as F
+    sizes, variant = sizes_of(what, name, batch)
     img, _, channels, *_, classes, batch = sizes
-    model = vit(sizes)
+    model = vit(sizes, variant)
     images, labels = torch.randn(batch, channels, img, img), torch.randint(0, classes, (batch,))
     if what == "eval":
         model.eval()
@@ -128,18 +164,18 @@ def attention_call(*shape):
     return call
 
 
-def make_call(what, name):
+def make_call(what, name, batch):
     if what != "ops":
-        return model_call(what, MODELS[name])
+        return model_call(what, name, batch)
     op, *sizes = name.split()
     sizes = [int(s) for s in sizes]
     return attention_call(*sizes) if op == "attention" else linear_call(op, *sizes)
 
 
-def serve(what, name, threads):
+def serve(what, name, threads, batch):
     import torch
     torch.set_num_threads(threads)
-    call = make_call(what, name)
+    call = make_call(what, name, batch)
     call(), call()
     print(torch.__version__, flush=True)
     for _ in sys.stdin:
@@ -172,7 +208,8 @@ class Server:
 # Our side: (milliseconds, bytes or none) of CALLS calls.
 
 def our_model(what, name, args):
-    sizes = dict(zip(SIZES, MODELS[name]))
+    sizes, variant = sizes_of(what, name, args.batch)
+    sizes = dict(zip(SIZES, sizes), attention=variant)
     batch = sizes.pop("batch")
     command = [args.hgtrain, "bench", "deit-tiny", "--json", "--threads", str(args.threads), "--steps",
                str(CALLS), "--set", f"train.batch_size={batch}"]
@@ -190,6 +227,10 @@ def our_op(bench):
 
 def cases(wanted):
     for what in wanted:
+        if what == "variants":
+            for model in VARIANT_MODELS:
+                yield from ((what, f"{model} {variant}", None) for variant in VARIANTS)
+            continue
         if what != "ops":
             yield from ((what, name, None) for name in MODELS)
             continue
@@ -205,7 +246,8 @@ def pause():
 
 
 def compare(what, name, flops, args):
-    peer = Server([sys.executable, __file__, "--serve", what, name, "--threads", str(args.threads)])
+    peer = Server([sys.executable, __file__, "--serve", what, name, "--threads", str(args.threads),
+                   "--batch", str(args.batch)])
     version = peer.read()
     bench = Server([args.bench, "--threads", str(args.threads)]) if what == "ops" else None
     if bench:
@@ -234,7 +276,7 @@ def line_of(row):
         unit, ours, theirs = "MB", row["ours_bytes"] / 1e6, row["torch_bytes"] / 1e6
     else:
         unit, ours, theirs = "GF/s", row["ours_gflops_per_s"], row["torch_gflops_per_s"]
-    return (f"{row['what']:5s} {row['name']:28s} {row['ours_ms']:9.2f} {row['torch_ms']:9.2f} "
+    return (f"{row['what']:8s} {row['name']:25s} {row['ours_ms']:9.2f} {row['torch_ms']:9.2f} "
             f"{row['ratio']:6.2f} {ours:8.0f} {theirs:8.0f} {unit}")
 
 
@@ -246,8 +288,9 @@ def processor():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", nargs="*", help="step, eval, ops")
+    parser.add_argument("what", nargs="*", help="step, eval, variants, ops")
     parser.add_argument("--only", default="", help="cases whose name holds this text")
+    parser.add_argument("--batch", type=int, default=0, help="images a step; 0: each model's own")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="one JSON object a case")
@@ -256,13 +299,13 @@ def main():
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
-        return serve(*args.serve, args.threads)
-    if unknown := set(args.what) - {"step", "eval", "ops"}:
-        parser.error(f"expected step, eval or ops, got {' '.join(sorted(unknown))}")
+        return serve(*args.serve, args.threads, args.batch)
+    if unknown := set(args.what) - {"step", "eval", "variants", "ops"}:
+        parser.error(f"expected step, eval, variants or ops, got {' '.join(sorted(unknown))}")
     if not args.json:
         print(f"{processor()}, {args.threads} threads each, fp32, best of {args.rounds * CALLS}")
         print(f"{'':34s} {'ours ms':>9s} {'torch ms':>9s} {'ratio':>6s} {'ours':>8s} {'torch':>8s}")
-    for what, name, flops in cases(args.what or ["step", "eval"]):
+    for what, name, flops in cases(args.what or ["step", "eval", "variants"]):
         if args.only in name:
             row = compare(what, name, flops, args)
             print(json.dumps(row) if args.json else line_of(row), flush=True)
