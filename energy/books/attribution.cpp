@@ -256,6 +256,49 @@ std::vector<RowEnergy> Attribution::energies(std::size_t d) const {
   return result;
 }
 
+Attribution Attribution::since(const Attribution& earlier) const {
+  Attribution stretch = *this;
+  stretch.start_ns_ = earlier.closed_ns_;
+  stretch.first_ = earlier.closed_.reading;
+  for (RowId r = 0; r < earlier.rows(); ++r) {
+    RowWork& work = stretch.work_[r];
+    const RowWork& before = earlier.work_[r];
+    work.calls -= before.calls;
+    work.flops -= before.flops;
+    work.flops_mm -= before.flops_mm;
+    work.bytes -= before.bytes;
+    work.thread_ns -= before.thread_ns;
+  }
+  for (std::size_t d = 0; d < kDomains; ++d) {
+    Book& book = stretch.books_[d];
+    const Book& before = earlier.books_[d];
+    for (RowId r = 0; r < earlier.rows(); ++r)
+      book.accounts[r].subtract(before.accounts[r], before.reading_variance);
+    book.low.subtract(before.low);
+    book.high.subtract(before.high);
+  }
+  return stretch;
+}
+
+// All of it are sums. The error of the first reading counts with p_1^2, of which jitter has
+// (p_1 - p_0)^2: p_1^2 <= 2 (p_1 - p_0)^2 + 2 p_0^2.
+void Attribution::Account::subtract(const Account& earlier, double reading_variance) {
+  booked -= earlier.booked;
+  share -= earlier.share;
+  static_share -= earlier.static_share;
+  squared -= earlier.squared;
+  for (std::size_t i = 0; i < kCoefficients; ++i) gradient[i] -= earlier.gradient[i];
+  jitter = 2 * (jitter - earlier.jitter + square(earlier.last_part) * reading_variance);
+  low_slack -= earlier.low_slack;
+  high_slack -= earlier.high_slack;
+}
+
+void Attribution::Slack::subtract(const Slack& earlier) {
+  before += earlier.now;
+  now = std::max(0.0, now - earlier.now);
+  booked -= earlier.booked;
+}
+
 void Attribution::check() const {
   for (std::size_t d = 0; d < kDomains; ++d) {
     std::int64_t sum = 0;

@@ -20,6 +20,11 @@ std::vector<std::string_view> levels_of(const RowLabel& label) {
   return levels;
 }
 
+bool is_within(const RowLabel& label, std::string_view path) {
+  const std::string whole = label.layer.empty() ? label.op : label.layer + '.' + label.op;
+  return path.empty() || whole == path || (whole.starts_with(path) && whole[path.size()] == '.');
+}
+
 std::string_view row_op(const ScopePath& scope, std::string_view op, std::string_view part) {
   if (!scope.op.empty()) return scope.op;
   return part.empty() ? forward_name(op) : part;

@@ -23,6 +23,9 @@ struct RowLabel {
 // blocks, 3 and attn of a row of blocks.3.attn
 std::vector<std::string_view> levels_of(const RowLabel& label);
 
+// Whether what the row counts ran in the scope `path`, or in one inside it.
+bool is_within(const RowLabel& label, std::string_view path);
+
 // The op column of a call; `part` is "" for the whole op.
 std::string_view row_op(const ScopePath& scope, std::string_view op, std::string_view part);
 

@@ -118,6 +118,14 @@ void LedgerRow::add(const LedgerRow& more) {
   for (std::size_t d = 0; d < kDomains; ++d) domain_uj[d] += more.domain_uj[d];
 }
 
+LedgerRow Ledger::scope(std::string_view path) const {
+  LedgerRow sum;
+  sum.kind = rows.empty() ? kind : rows[0].kind;
+  for (const LedgerRow& row : rows)
+    if (row.is_op() && is_within(row.label, path)) sum.add(row);
+  return sum;
+}
+
 double Ledger::covered_seconds() const {
   double sum = 0;
   for (const LedgerRow& row : rows)

@@ -55,6 +55,9 @@ struct Ledger : Provenance {
 
   Interval joules() const;
   double covered_seconds() const;  // by ops
+  // All that ran in a scope, forward and backward: "blocks.3" has blocks.3.attn.qkv in it, "" all
+  // ops. Its `calls` are 0 where nothing ran in it.
+  LedgerRow scope(std::string_view path) const;
 };
 
 Ledger make_ledger(const Attribution& attribution, const RowTable& rows,

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "energy/meters/choice.h"
 #include "tensor/base/clock.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/view.h"
@@ -53,10 +54,17 @@ double measure_ns_per_call(const PartTimes& times) {
 }  // namespace
 
 Session::Session(Meter& meter, SessionOptions options)
-    : meter_(meter),
+    : Session(nullptr, &meter, std::move(options)) {}
+
+Session::Session(SessionOptions options)
+    : Session(open_meter().meter, nullptr, std::move(options)) {}
+
+Session::Session(std::unique_ptr<Meter> own, Meter* meter, SessionOptions options)
+    : own_meter_(std::move(own)),
+      meter_(meter ? *meter : *own_meter_),
       options_(std::move(options)),
       attribution_(options_.calibration, options_.workers > 0 ? options_.workers : cpu::threads(),
-                   options_.reading_error.value_or(default_error(meter))),
+                   options_.reading_error.value_or(default_error(meter_))),
       profiler_(
           rows_, options_.calibration.times,
           [this] {
@@ -180,6 +188,29 @@ EnergyTotal Session::cut() {
   const std::lock_guard reading(reading_);
   const std::unique_lock lock = close_books();
   return total_of_last();
+}
+
+void Session::begin_window(const std::string& name) {
+  profiler_.settle_device();
+  const std::lock_guard reading(reading_);
+  const std::unique_lock lock = close_books();
+  require(!stopping_, "energy window", "{}: the session has ended", name);
+  require(windows_.emplace(name, attribution_).second, "energy window", "{} is open already", name);
+}
+
+Ledger Session::end_window(const std::string& name) {
+  profiler_.settle_device();
+  const std::lock_guard reading(reading_);
+  const std::unique_lock lock = close_books();
+  const auto window = windows_.find(name);
+  require(window != windows_.end(), "energy window", "{} is not open", name);
+  Ledger books = make_ledger(attribution_.since(window->second), rows_, provenance());
+  windows_.erase(window);
+  check(books);
+  std::erase_if(books.rows, [](const LedgerRow& row) {
+    return row.is_op() && row.calls == 0 && row.energy_uj == 0;
+  });
+  return books;
 }
 
 EnergyTotal Session::total() const {

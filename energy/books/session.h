@@ -1,9 +1,18 @@
 // Profiles what runs while it is alive: an observer notes op calls, a thread reads the meter, and
 // the attribution shares the energy out interval by interval. Memory does not grow with the run.
+//
+//   energy::Session session;
+//   session.begin_window("epoch");
+//   ...                                                    // ops, in scopes (tensor/observer.h)
+//   energy::Ledger epoch = session.end_window("epoch");
+//   epoch.joules().value;                                  // of all that happened in the window
+//   epoch.scope("blocks.3.mlp").joules().value;            // of the ops of a scope
+//   energy::Ledger all = session.stop();
 #pragma once
 
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -43,6 +52,8 @@ class Session {
  public:
   // Begins with a reading. Made and ended while no op runs.
   Session(Meter& meter, SessionOptions options);
+  // With the meter of this machine (energy/meters/choice.h). Finding it may take a second.
+  explicit Session(SessionOptions options = {});
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -50,6 +61,12 @@ class Session {
   // To be called between steps, while no op runs: reads the meter and closes the books at this
   // moment, so that a step, an epoch or a run begins and ends with an exact account.
   EnergyTotal cut();
+  // The books of a stretch of the session, which begins and ends as with cut(): rows that ran in
+  // it, and their sum, what the meter counted. Windows have names; they may overlap. Those that
+  // follow one another add up row by row. It is an error to begin one that is open, or to end
+  // another.
+  void begin_window(const std::string& name);
+  Ledger end_window(const std::string& name);
   EnergyTotal total() const;  // as of the last reading
   // Mean power over about the last second.
   Watts power() const;
@@ -67,6 +84,7 @@ class Session {
   Profiler& profiler() { return profiler_; }
 
  private:
+  Session(std::unique_ptr<Meter> own, Meter* meter, SessionOptions options);
   void sample_until_stopped();
   void tick();  // on the sampling thread
   // Reads the meter and closes the books, while no op runs and with reading_ held. Gives the lock.
@@ -80,6 +98,7 @@ class Session {
   Provenance provenance() const;
   std::int64_t own_ns() const;
 
+  const std::unique_ptr<Meter> own_meter_;  // null: it is another's
   Meter& meter_;
   const SessionOptions options_;
   std::mutex reading_;        // of the meter, and of the order of readings; taken before mutex_
@@ -87,6 +106,7 @@ class Session {
   std::condition_variable wake_;
   RowTable rows_;
   Attribution attribution_;
+  std::map<std::string, Attribution> windows_;  // the books at their beginning
   Profiler profiler_;
   double ns_per_call_ = 0;  // what noting a call costs
   std::int64_t sampler_ns_ = 0, cut_ns_ = 0;

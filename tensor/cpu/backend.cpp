@@ -5,6 +5,7 @@
 
 #include "tensor/allocator.h"
 #include "tensor/base/clock.h"
+#include "tensor/cpu/features.h"
 #include "tensor/cuda_device.h"
 
 namespace hg {
@@ -21,6 +22,10 @@ class CpuBackend final : public Backend {
   void synchronize() override {}
   std::int64_t timestamp_ns() override { return now_ns(); }
 };
+
+// Before other code of ours, which may use what is missing. It stands here because every program
+// has this file of the library.
+[[gnu::constructor(101)]] void check_cpu() { cpu::require_features(); }
 
 }  // namespace
 
