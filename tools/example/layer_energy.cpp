@@ -31,10 +31,10 @@ int main() {
       const Gradients gradients = tape.backward(loss);
       const Scope scope("update");
       for (const nn::Parameter& p : parameters.all())
-        sgd_step({.lr = 0.5}, p.value, {}, {&gradients[p.value], 1});
+        sgd_step({.lr = 0.1}, p.value, {}, {&gradients[p.value], 1});
     }
     const energy::Ledger window = session.end_window("epoch");
-    fmt::print("epoch {}: loss {:.6f}, {} uJ; layer {} uJ, update {} uJ\n", epoch,
+    fmt::print("epoch {}: loss {:.6f}, {} uJ, layer {} uJ, update {} uJ\n", epoch,
                loss.item<float>(), window.energy_uj, window.scope("layer").energy_uj,
                window.scope("update").energy_uj);
   }
