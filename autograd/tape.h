@@ -42,11 +42,13 @@ class Gradients {
 
 class Tape final : private Recorder, NoCopy {
  public:
-  Tape();
+  Tape();  // from here on it records; a thread has one tape at a time
   ~Tape() override;
 
-  void watch(const Tensor& leaf);
-  Gradients backward(const Tensor& loss);  // of one element; the seed is 1
+  void watch(const Tensor& leaf);  // asks for its gradient; before the ops that use it
+  // Gradients of a loss of one element; a tape gives them once.
+  Gradients backward(const Tensor& loss);
+  // The same of several outputs, with the gradient of each to begin with.
   Gradients backward(In outputs, In seeds);
   // The same, adding to the sums of earlier tapes as it goes: no second set of gradients exists.
   // Products may add to a sum block by block, so the bits need not be those of adding sets.

@@ -71,6 +71,7 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   std::int64_t batches() const { return batches_; }  // of a whole epoch
+  // Begins an epoch, at any of its batches; then next() gives them one by one.
   void start_epoch(std::int64_t epoch, std::int64_t first_batch = 0);
   // False at the end of the epoch. If making the batch failed, throws what it threw.
   bool next(Batch& batch);

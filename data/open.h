@@ -24,6 +24,7 @@ struct DataOptions {
   std::int64_t limit(Split split) const { return split == Split::train ? train_limit : test_limit; }
 };
 
+// Opens a set of known_datasets() for training or testing; data/loader.h makes batches of it.
 // Throws Error, naming every place it looked at, if the set is not found.
 std::unique_ptr<Dataset> open_dataset(const DataOptions& options, Split split);
 
@@ -33,7 +34,7 @@ struct DatasetFacts {
   std::int64_t channels, size, classes;
   bool boxes = false;
 };
-std::vector<DatasetFacts> known_datasets();
+std::vector<DatasetFacts> known_datasets();  // all names that open_dataset() knows
 // The same of one, with the classes of a folder that is there. The name must be known.
 DatasetFacts facts_of(const std::string& name, const std::string& root);
 

@@ -40,6 +40,7 @@ std::vector<Block> make_blocks(const Builder& parent, const VitOptions& options)
 
 class Vit {
  public:
+  // Initial weights depend on the seed alone. A hollow model has shapes only, for counting.
   Vit(const VitOptions& options, std::uint64_t seed, bool hollow = false, DType dtype = DType::f32);
 
   // images [B,C,H,W] -> [B, classes]. With keep i64 [B,k], indices in increasing order, only those

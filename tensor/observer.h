@@ -14,6 +14,7 @@ enum class Phase : std::uint8_t { forward, backward, optimizer, data, eval };
 std::string_view to_string(Phase phase);
 Phase current_phase();
 
+// While alive, ops of this thread belong to `phase`. Tape::backward() does that by itself.
 class PhaseScope : NoCopy {
  public:
   explicit PhaseScope(Phase phase);

@@ -45,6 +45,7 @@ class RandomStream {
 // A stream's draw, for kernels: four consecutive draws share one Philox block.
 PhiloxBlock draw_block(std::uint64_t key, std::uint64_t block);
 
+// Replace the contents of a tensor on the CPU by the stream's next draws.
 void fill_uniform(const Tensor& t, RandomStream& stream, double low, double high);
 void fill_normal(const Tensor& t, RandomStream& stream, double mean, double stddev);
 

@@ -5,6 +5,8 @@
 
 namespace hg {
 
+// Checks the inputs, makes the outputs, runs the op's kernel where the inputs live, and lets tape
+// and observers know. Functions like softmax() (tensor/ops) are short for it.
 Tensors run(const Op& op, In in);
 inline Tensors run(const Op& op, std::initializer_list<Tensor> in) {
   return run(op, In(in.begin(), in.size()));

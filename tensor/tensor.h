@@ -32,11 +32,13 @@ class Tensor {
  public:
   Tensor() = default;  // undefined: no value
 
+  // New ones. Contents of empty() are unspecified.
   static Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu);
   static Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu);
   static Tensor hollow_of(const TensorSpec& spec);  // shape and dtype without contents
   static Tensor full(const Shape& shape, double value, DType dtype = DType::f32,
                      Device device = Device::cpu);
+  // Copies of values in row-major order: Tensor::of<float>({2, 2}, {1, 2, 3, 4}).
   template <class T>
   static Tensor of(const Shape& shape, std::span<const T> values);
   template <class T>
@@ -54,6 +56,7 @@ class Tensor {
   Device device() const { return device_; }
   const Shape& shape() const { return shape_; }
   const Shape& strides() const { return strides_; }
+  // Extent of an axis; -1 is the last one.
   std::int64_t dim(int axis) const { return shape_[normalize_axis(axis, shape_, "dim")]; }
   int rank() const { return shape_.rank(); }
   std::int64_t numel() const { return shape_.numel(); }
@@ -62,7 +65,8 @@ class Tensor {
   TensorSpec spec() const { return spec(shape_); }
   TensorSpec spec(const Shape& shape) const { return {dtype_, shape, device_}; }
 
-  // First element. The handle is const where only the contents change, as with a pointer.
+  // First element; of a tensor on a GPU an address there. Throws unless T is the type of its
+  // elements. The handle is const where only the contents change, as with a pointer.
   template <class T>
   T* data() const {
     return static_cast<T*>(raw(dtype_of<T>()));

@@ -14,7 +14,7 @@
 namespace hg::energy {
 
 struct LedgerRow {
-  RowLabel label;
+  RowLabel label;  // phase, layer and op
   std::uint64_t calls = 0;
   double seconds = 0;  // thread time divided by worker threads
   std::uint64_t flops = 0, flops_mm = 0, bytes = 0;
@@ -23,7 +23,7 @@ struct LedgerRow {
   std::int64_t low_uj = 0, high_uj = 0;  // 95 %
   std::array<std::int64_t, kDomains> domain_uj{};
 
-  Interval joules() const;
+  Interval joules() const;          // with 95 % bounds
   void add(const LedgerRow& more);  // all but its label; the kind is the worse of the two
   bool is_op() const { return label.phase != "unattributed" && label.phase != "profiler"; }
 };
@@ -48,7 +48,8 @@ struct Provenance {
 };
 
 struct Ledger : Provenance {
-  std::vector<LedgerRow> rows;  // unattributed, profiler, then ops in order of first appearance
+  // unattributed, profiler, then ops in order of first appearance
+  std::vector<LedgerRow> rows;
   std::int64_t energy_uj = 0, low_uj = 0, high_uj = 0;  // of the meter
   std::array<std::optional<std::int64_t>, kDomains> domain_uj;
   double seconds = 0;  // wall time

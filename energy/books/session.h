@@ -61,17 +61,17 @@ class Session {
   // To be called between steps, while no op runs: reads the meter and closes the books at this
   // moment, so that a step, an epoch or a run begins and ends with an exact account.
   EnergyTotal cut();
-  // The books of a stretch of the session, which begins and ends as with cut(): rows that ran in
-  // it, and their sum, what the meter counted. Windows have names; they may overlap. Those that
-  // follow one another add up row by row. It is an error to begin one that is open, or to end
-  // another.
+  // The books of a stretch of the session, which begins and ends as with cut(). Each row is what
+  // the session's row grew by, and they sum to what the meter counted meanwhile. Windows have names
+  // and may overlap. Throws Error for one that is open already, or was not begun.
   void begin_window(const std::string& name);
   Ledger end_window(const std::string& name);
   EnergyTotal total() const;  // as of the last reading
   // Mean power over about the last second.
   Watts power() const;
   Ledger ledger() const;  // the books as of the last interval closed; always balanced
-  // Ends with a reading, checks that the books close and returns them. Later calls return the same.
+  // Ends with a reading, checks that the books close to the microjoule, returns them. Later calls
+  // return the same.
   Ledger stop();
 
   // Between these two there is no observer and no reading, as if there were no session; the energy

@@ -10,6 +10,7 @@ Tensor affine(const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 class Linear {
  public:
+  // Its parameters are NAME.weight and NAME.bias of `parent`; a profile lists it by NAME.
   Linear(const Builder& parent, std::string_view name, std::int64_t in, std::int64_t out,
          bool bias = true);
   // The last layer of a model: small weights, so that it begins undecided.
@@ -17,7 +18,7 @@ class Linear {
                      std::int64_t out) {
     return {parent, name, {out, in}, Init::normal(0.02), true};
   }
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x) const;  // [.., in] -> [.., out]
   Tensor part(const Tensor& x, std::int64_t begin, std::int64_t end) const;  // outputs [begin, end)
   Tensor with_gelu(const Tensor& x) const;
   Tensor with_sigmoid(const Tensor& x) const;

@@ -9,7 +9,7 @@ namespace hg::nn {
 class Mlp {
  public:
   Mlp(const Builder& parent, std::int64_t width, std::int64_t hidden, double dropout);
-  Tensor operator()(const Tensor& x, const Context& context) const;
+  Tensor operator()(const Tensor& x, const Context& context) const;  // [.., E] -> [.., E]
 
  private:
   Linear fc1_, fc2_;

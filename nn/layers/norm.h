@@ -8,7 +8,7 @@ namespace hg::nn {
 class LayerNorm {
  public:
   LayerNorm(const Builder& parent, std::string_view name, std::int64_t width);
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x) const;  // [.., width] -> the same
 
  private:
   std::string name_;

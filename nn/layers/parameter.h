@@ -75,6 +75,8 @@ class Parameters {
 };
 
 // Makes a layer's parameters: their names begin with the layer's path.
+//   Parameters parameters(seed);
+//   Linear head(Builder(parameters), "head", 192, 10);    // head.weight, head.bias
 class Builder {
  public:
   explicit Builder(Parameters& parameters) : parameters_(parameters) {}

@@ -30,10 +30,12 @@ class AttentionBackward final : public GradientOp<AttentionBackward> {
 
 }  // namespace ops
 
+// qkv [B, N, 3 H D] -> [B, N, H D]
 inline Tensor attention(const Tensor& qkv, std::int64_t heads) {
   require(heads > 0, "attention", "{} heads", heads);
   return run_one(ops::Attention(heads), {qkv});
 }
+// q [B, H, N, D], k and v [B, H, M, D] -> [B, H, N, D]
 inline Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v) {
   return run_one(ops::Attention(0), {q, k, v});
 }

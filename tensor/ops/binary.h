@@ -19,6 +19,7 @@ class Binary final : public OpOf<Binary> {
 
 }  // namespace ops
 
+// Of two tensors of the same shape and type; ops/broadcast.h repeats the smaller one.
 inline Tensor add(const Tensor& a, const Tensor& b) {
   return run_one(ops::Binary(ops::Binary::Kind::add), {a, b});
 }

@@ -31,12 +31,14 @@ class SumLeading final : public OpOf<SumLeading> {
 
 }  // namespace ops
 
+// x [.., D], b [D] -> [.., D]; b may have more axes, the last ones of x.
 inline Tensor add_leading(const Tensor& x, const Tensor& b) {
   return run_one(ops::Broadcast(ops::Broadcast::Kind::add), {x, b});
 }
 inline Tensor mul_leading(const Tensor& x, const Tensor& b) {
   return run_one(ops::Broadcast(ops::Broadcast::Kind::mul), {x, b});
 }
+// Sums all axes but the last `trailing_rank`.
 inline Tensor sum_leading(const Tensor& x, int trailing_rank) {
   return run_one(ops::SumLeading(trailing_rank), {x});
 }

@@ -27,10 +27,12 @@ class Split final : public OpOf<Split> {
 
 }  // namespace ops
 
+// Parts of the same shape, but for `axis`.
 inline Tensor concat(In parts, int axis) { return run(ops::Concat(axis), parts)[0]; }
 inline Tensor concat(std::initializer_list<Tensor> parts, int axis) {
   return concat(In(parts.begin(), parts.size()), axis);
 }
+// Pieces of these sizes along `axis`; they add up to it.
 inline Tensors split(const Tensor& x, CachedVector<std::int64_t> sizes, int axis) {
   return run(ops::Split(axis, std::move(sizes)), {x});
 }

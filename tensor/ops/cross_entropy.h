@@ -34,6 +34,7 @@ class CrossEntropyBackward final : public GradientOp<CrossEntropyBackward> {
 
 }  // namespace ops
 
+// logits [B, C], labels i64 [B] -> loss [1], the mean over rows unless a denominator is given
 inline Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0,
                             std::int64_t denominator = 0) {
   return run_one(ops::CrossEntropy({label_smoothing, denominator}), {logits, labels});

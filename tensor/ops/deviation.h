@@ -15,6 +15,7 @@ class Deviation final : public NonDifferentiable<Deviation> {
 
 }  // namespace ops
 
+// x [B, N, E] -> [B, N]
 inline Tensor deviation(const Tensor& x) { return run_one(ops::Deviation(), {x}); }
 
 }  // namespace hg

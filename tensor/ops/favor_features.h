@@ -30,6 +30,7 @@ class FavorFeaturesBackward final : public GradientOp<FavorFeaturesBackward> {
 
 }  // namespace ops
 
+// x [B, N, H D], products [B, N, H, m] -> [B, N, H m]
 inline Tensor favor_features(const Tensor& x, const Tensor& products,
                              ops::FavorFeatures::Shift shift, double eps = 1e-4) {
   return run_one(ops::FavorFeatures(shift, eps), {x, products});

@@ -33,6 +33,7 @@ class ScatterAddRows final : public OpOf<ScatterAddRows> {
 
 }  // namespace ops
 
+// x [R, D], ids i64 -> ids.shape + [D];  x [B, N, D], ids [B, k] -> [B, k, D]
 inline Tensor gather_rows(const Tensor& x, const Tensor& ids) {
   return run_one(ops::GatherRows(), {x, ids});
 }

@@ -28,6 +28,7 @@ class L2NormalizeBackward final : public GradientOp<L2NormalizeBackward> {
 
 }  // namespace ops
 
+// Rows of the last axis come to length 1.
 inline Tensor l2_normalize(const Tensor& x, double eps = 1e-12) {
   return run_one(ops::L2Normalize(eps), {x});
 }

@@ -25,6 +25,7 @@ class LayerNormBackward final : public GradientOp<LayerNormBackward> {
 
 }  // namespace ops
 
+// x [.., D], gamma and beta [D] -> [.., D]
 inline Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                          double eps = 1e-6) {
   return run_one(ops::LayerNorm(eps), {x, gamma, beta});

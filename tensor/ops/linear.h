@@ -22,12 +22,14 @@ class Linear final : public OpOf<Linear> {
 
 }  // namespace ops
 
+// x [.., in], weight [out, in], bias [out] -> [.., out]
 inline Tensor linear(const Tensor& x, const Tensor& weight) {
   return run_one(ops::Linear(), {x, weight});
 }
 inline Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return run_one(ops::Linear(), {x, weight, bias});
 }
+// gelu(linear(x, weight, bias)) in one pass
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 }  // namespace hg

@@ -33,6 +33,8 @@ class LinearAttentionBackward final : public GradientOp<LinearAttentionBackward>
 
 }  // namespace ops
 
+// f [B, N, H F], g [B, M, H F], v [B, M, H D] -> [B, N, H D]; without a floor there is no
+// denominator.
 inline Tensor linear_attention(const Tensor& f, const Tensor& g, const Tensor& v,
                                std::int64_t heads,
                                double floor = ops::LinearAttention::kNoDenominator) {

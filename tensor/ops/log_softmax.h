@@ -20,6 +20,7 @@ class LogSoftmaxBackward final : public SoftmaxBackward {
 
 }  // namespace ops
 
+// The same shape; over the last axis unless told otherwise.
 inline Tensor log_softmax(const Tensor& x, int axis = -1) {
   return run_one(ops::LogSoftmax(axis), {x});
 }

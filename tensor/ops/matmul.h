@@ -23,6 +23,7 @@ class MatmulAdd final : public GradientOp<MatmulAdd> {
 
 }  // namespace ops
 
+// [.., m, k] x [.., k, n] -> [.., m, n]
 inline Tensor matmul(const Tensor& a, const Tensor& b) { return run_one(ops::Matmul(), {a, b}); }
 // a b, added to `sum` in place if that is defined.
 inline Tensor matmul_into(const Tensor& sum, const Tensor& a, const Tensor& b) {

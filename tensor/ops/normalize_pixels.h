@@ -15,6 +15,7 @@ class NormalizePixels final : public NonDifferentiable<NormalizePixels> {
 
 }  // namespace ops
 
+// images u8 [B, C, H, W], norm f32 [2, C] -> f32 [B, C, H, W]
 inline Tensor normalize_pixels(const Tensor& images, const Tensor& norm) {
   return run_one(ops::NormalizePixels(), {images, norm});
 }

@@ -108,6 +108,7 @@ class GradNorm final : public NonDifferentiable<GradNorm> {
 
 }  // namespace ops
 
+// Updates p, m and v in place. m and v start as zeros; options.step counts the calls from 1.
 inline void adamw_step(const AdamWOptions& options, const Tensor& p, const Tensor& m,
                        const Tensor& v, In grads) {
   run(ops::AdamW(options), joined({p, m, v}, grads));
@@ -120,11 +121,13 @@ inline void adamw_step_all(const AdamWOptions& options, const CachedVector<doubl
 }
 // Average and value of every parameter.
 inline void ema_step(double decay, In tensors) { run(ops::Ema(decay), tensors); }
-// `buffer` starts as zeros; without momentum it isn't used and may be undefined.
+// Updates p in place by a gradient, or by the sum of several: {&gradients[p], 1}. `buffer` starts
+// as zeros; without momentum it isn't used and may be undefined.
 inline void sgd_step(const SgdOptions& options, const Tensor& p, const Tensor& buffer, In grads) {
   const ops::Sgd op(options);
   run(op, op.states() == 1 ? joined({p}, grads) : joined({p, buffer}, grads));
 }
+// [1]; with `copies` gradients of each parameter, of their sums.
 inline Tensor grad_norm(In grads, int copies = 1) { return run(ops::GradNorm(copies), grads)[0]; }
 // The grad_scale that brings gradients of this norm down to max_norm; 1 if they are below it or if
 // max_norm <= 0 (off). Throws if the norm is not finite.

@@ -41,6 +41,7 @@ class PatchScores final : public NonDifferentiable<PatchScores> {
 
 }  // namespace ops
 
+// pixels u8 [B, C, H, W] -> a score for each patch [B, n]
 inline Tensor patch_scores(const Tensor& pixels, const PatchScoreOptions& options) {
   return run_one(ops::PatchScores(options), {pixels});
 }

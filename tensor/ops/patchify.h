@@ -40,12 +40,14 @@ class Unpatchify final : public OpOf<Unpatchify> {
 
 }  // namespace ops
 
+// [B, C, H, W] -> [B, (H/p)(W/p), C p p]; with keep i64 [B, k] those patches alone
 inline Tensor patchify(const Tensor& images, std::int64_t patch) {
   return run_one(ops::Patchify(patch), {images});
 }
 inline Tensor patchify(const Tensor& images, std::int64_t patch, const Tensor& keep) {
   return run_one(ops::PatchifyKept(patch), {images, keep});
 }
+// The other way round.
 inline Tensor unpatchify(const Tensor& patches, std::int64_t patch, std::int64_t channels,
                          std::int64_t height, std::int64_t width) {
   return run_one(ops::Unpatchify(patch, channels, height, width), {patches});

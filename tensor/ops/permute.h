@@ -18,6 +18,7 @@ class Permute final : public OpOf<Permute> {
 
 }  // namespace ops
 
+// Output axis i is input axis order[i]: permute(x, {1, 0}) transposes a matrix.
 inline Tensor permute(const Tensor& x, const Shape& order) {
   return run_one(ops::Permute(order), {x});
 }

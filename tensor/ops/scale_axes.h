@@ -27,6 +27,7 @@ class DotAxes final : public GradientOp<DotAxes> {
 
 }  // namespace ops
 
+// x [B, H, N, D], s [H], first 1 -> [B, H, N, D]
 inline Tensor scale_axes(const Tensor& x, const Tensor& s, int first) {
   return run_one(ops::ScaleAxes(first), {x, s});
 }

@@ -29,6 +29,7 @@ class SoftmaxBackward : public GradientOp<SoftmaxBackward> {
 
 }  // namespace ops
 
+// The same shape; over the last axis unless told otherwise.
 inline Tensor softmax(const Tensor& x, int axis = -1) { return run_one(ops::Softmax(axis), {x}); }
 
 }  // namespace hg

@@ -39,6 +39,7 @@ class SparseAttentionBackward final : public GradientOp<SparseAttentionBackward>
 
 }  // namespace ops
 
+// q [B, N, H D]; k and v [R, D], kept keys alone -> [B, N, H D]
 inline Tensor sparse_attention(const SparseAttentionOptions& options, const Tensor& q,
                                const Tensor& k, const Tensor& v) {
   return run(ops::SparseAttention(options), {{q, k, v}})[0];

@@ -36,6 +36,7 @@ class UnaryBackward final : public GradientOp<UnaryBackward> {
 
 }  // namespace ops
 
+// Each gives a tensor of the same shape.
 inline Tensor scale(const Tensor& x, double factor) {
   return run_one(ops::Unary(ops::UnaryKind::scale, factor), {x});
 }

@@ -54,9 +54,11 @@ class Transpose final : public ViewOf<Transpose> {
 
 // One extent may be -1: it is what remains.
 Tensor reshape(const Tensor& x, const Shape& shape);
+// x[begin:end] of the leading axis
 inline Tensor slice(const Tensor& x, std::int64_t begin, std::int64_t end) {
   return run_one(ops::Slice(begin, end), {x});
 }
+// The last two axes swapped. Ops that cannot read it take contiguous(transpose(x)).
 inline Tensor transpose(const Tensor& x) { return run_one(ops::Transpose(), {x}); }
 
 }  // namespace hg

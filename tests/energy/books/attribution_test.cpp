@@ -225,3 +225,77 @@ TEST_CASE("bounds of the meter widen every row in proportion and shrink when it 
   CHECK(a.energies(0)[kFirstOp].low_slack == 0);
   CHECK(a.energies(0)[kFirstOp + 1].high_slack == doctest::Approx(200));
 }
+
+TEST_CASE("a stretch of the books is what an account of its own would have been") {
+  Calibration calibration = default_calibration();
+  Attribution all(calibration, 2), alone(calibration, 2);
+  std::mt19937_64 random(3);
+  std::uniform_int_distribution<std::int64_t> uj(900, 2100), bytes(0, 1 << 20), row(0, 3);
+  MeterSample now = at(0, 5'000, 700);
+  all.start(now);
+  std::optional<Attribution> earlier;
+  for (int interval = 0; interval < 40; ++interval) {
+    if (interval == 15) {
+      earlier.emplace(all);
+      alone.start(now);
+    }
+    const std::int64_t start = now.reading.time_ns;
+    for (int i = 0; i < 5; ++i) {
+      Activity a = op(static_cast<RowId>(row(random)), start + 2 * i * kMs,
+                      start + (2 * i + 1) * kMs, static_cast<std::uint64_t>(bytes(random)));
+      a.flops_mm = 12345;
+      all.add(a);
+      if (earlier) alone.add(a);
+    }
+    now = at(start + 10 * kMs, now.reading.domains[0]->energy.value + uj(random),
+             now.reading.domains[1]->energy.value + uj(random) / 7);
+    for (Attribution* a : {&all, &alone}) {
+      if (a == &alone && !earlier) continue;
+      a->boundary(now);
+      a->close(INT64_MAX);
+    }
+  }
+  const Attribution stretch = all.since(*earlier);
+  stretch.check();
+  CHECK(stretch.start_ns() == 150 * kMs);
+  CHECK(stretch.closed_ns() == all.closed_ns());
+  for (const std::size_t domain : {0, 1}) {
+    CHECK(stretch.total_uj(domain) == alone.total_uj(domain));
+    const Uj whole = booked(all, domain), before = booked(*earlier, domain);
+    const std::vector<RowEnergy> found = stretch.energies(domain), wanted = alone.energies(domain);
+    REQUIRE(found.size() == 6);
+    for (RowId r = 0; r < found.size(); ++r) {
+      CHECK(found[r].energy_uj == whole[r] - before[r]);
+      CHECK(std::abs(found[r].energy_uj - wanted[r].energy_uj) <= 1);
+      CHECK(found[r].static_uj == doctest::Approx(wanted[r].static_uj).epsilon(1e-3));
+      // Never surer than the account of its own.
+      CHECK(found[r].variance >= wanted[r].variance * (1 - 1e-9));
+      CHECK(found[r].variance < wanted[r].variance * 2.5 + 1);
+      CHECK(stretch.work(r).calls == alone.work(r).calls);
+      CHECK(stretch.work(r).flops == alone.work(r).flops);
+      CHECK(stretch.work(r).bytes == alone.work(r).bytes);
+    }
+  }
+}
+
+TEST_CASE("a stretch has the doubt of the meter that came up in it") {
+  Calibration calibration = by_time();
+  Attribution all(calibration, 1);
+  const auto doubtful = [](std::int64_t ms, std::int64_t uj, std::int64_t doubt) {
+    MeterSample s = at(ms * kMs, uj);
+    s.reading.domains[0] = Counted{{uj}, {uj - doubt}, {uj + 2 * doubt}};
+    return s;
+  };
+  all.start(doubtful(0, 0, 0));
+  all.boundary(doubtful(10, 1000, 300));
+  all.close(INT64_MAX);
+  const Attribution earlier = all;
+  all.boundary(doubtful(20, 2000, 300));
+  all.close(INT64_MAX);
+  CHECK(all.since(earlier).low_slack(0) == 0);
+  all.boundary(doubtful(30, 3000, 350));
+  all.close(INT64_MAX);
+  CHECK(all.since(earlier).low_slack(0) == 50);
+  CHECK(all.since(earlier).high_slack(0) == 100);
+  CHECK(all.since(earlier).energies(0)[kUnattributed].low_slack == doctest::Approx(50));
+}

@@ -142,3 +142,27 @@ TEST_CASE("labels: a leaf is one row and a gradient goes by its forward op") {
   CHECK(row_op({"a", "a", ""}, "attention", "qk") == "qk");
   CHECK(row_op({"a", "a", ""}, "softmax_backward", "") == "softmax");
 }
+
+TEST_CASE("a scope has the rows of its layers and leaves, and of no other that begins alike") {
+  Ledger ledger;
+  const auto add = [&](const char* phase, const char* layer, const char* op, std::int64_t uj) {
+    LedgerRow& r = ledger.rows.emplace_back(row(op, uj));
+    r.label = {phase, layer, op};
+  };
+  add("unattributed", "", "unattributed", 1);
+  add("profiler", "", "profiler", 2);
+  add("forward", "blocks.1.attn", "qkv", 10);
+  add("backward", "blocks.1.attn", "qkv", 20);
+  add("forward", "blocks.1", "norm1", 40);
+  add("forward", "blocks.10", "norm1", 80);
+  add("forward", "", "head", 160);
+  CHECK(ledger.scope("blocks.1").energy_uj == 70);
+  CHECK(ledger.scope("blocks.1").calls == 6);
+  CHECK(ledger.scope("blocks.1.attn.qkv").energy_uj == 30);
+  CHECK(ledger.scope("blocks").energy_uj == 150);
+  CHECK(ledger.scope("head").energy_uj == 160);
+  CHECK(ledger.scope("").energy_uj == 310);
+  CHECK(ledger.scope("unattributed").calls == 0);
+  CHECK(ledger.scope("block").calls == 0);
+  CHECK(ledger.scope("blocks.1").kind == Kind::apportioned);
+}

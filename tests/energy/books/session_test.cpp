@@ -111,6 +111,62 @@ TEST_CASE("steps end with exact accounts that add up to the run") {
   CHECK(session.cut().energy_uj == all.energy_uj);
 }
 
+TEST_CASE("a window has what its rows grew by meanwhile, to the microjoule") {
+  SteadyMeter meter(50);
+  SessionOptions options = fast();
+  options.period = {3600};  // the sampler never comes: books change with windows alone
+  Session session(meter, options);
+  on_threads(2, 20);
+  session.begin_window("all");
+  std::int64_t joined = 0;
+  for (int i = 0; i < 3; ++i) {
+    session.begin_window("part");
+    const Ledger before = session.ledger();
+    on_threads(1, 10);
+    const Ledger part = session.end_window("part");
+    const Ledger after = session.ledger();
+    check(part);
+    CHECK(part.energy_uj == after.energy_uj - before.energy_uj);
+    CHECK(part.seconds == doctest::Approx(after.seconds - before.seconds));
+    CHECK(find(part, {"forward", "net.attn", "qkv"}).calls == 10);
+    CHECK(part.scope("net.attn").calls == 50);
+    CHECK(part.low_uj <= part.energy_uj);
+    CHECK(part.high_uj >= part.energy_uj);
+    for (const LedgerRow& row : part.rows)
+      CHECK(row.energy_uj == find(after, row.label).energy_uj - find(before, row.label).energy_uj);
+    joined += part.energy_uj;
+  }
+  add(filled({2}), filled({2}));
+  const Ledger all = session.end_window("all");
+  check(all);
+  CHECK(all.energy_uj >= joined);
+  CHECK(all.scope("net.attn").calls == 150);
+  CHECK(find(all, {"forward", "", "add"}).calls == 1);
+  CHECK(all.kind == Kind::measured);
+
+  session.begin_window("idle");
+  const Ledger idle = session.end_window("idle");
+  check(idle);
+  CHECK(idle.scope("").calls == 0);
+  CHECK(idle.rows.size() >= 2);
+  CHECK(session.stop().scope("net.attn").calls == (40 + 30) * 5);
+}
+
+TEST_CASE("windows that make no sense are refused") {
+  SteadyMeter meter(50);
+  Session session(meter, fast());
+  session.begin_window("a");
+  CHECK(message_of<Error>([&] { session.begin_window("a"); }) ==
+        "energy window: a is open already");
+  CHECK(message_of<Error>([&] { session.end_window("b"); }) == "energy window: b is not open");
+  work(1);
+  session.stop();
+  CHECK(message_of<Error>([&] { session.begin_window("c"); }) ==
+        "energy window: c: the session has ended");
+  CHECK(session.end_window("a").scope("net").calls == 5);  // up to the end of the session
+  CHECK(message_of<Error>([&] { session.end_window("a"); }) == "energy window: a is not open");
+}
+
 TEST_CASE("a ring that runs full loses nothing") {
   SteadyMeter meter(50);
   SessionOptions options = fast();
