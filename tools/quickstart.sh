@@ -4,6 +4,9 @@
 # minutes on two cores. A second start shows the results again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+echo "HuggingGreen: packages (about a minute), build (about $((5 / $(nproc) + 1)) min)," \
+     "then two small Vision Transformers compared (about two)."
+. tools/build.sh
 
 tools/setup.sh
 scale=small
@@ -15,9 +18,5 @@ if ! tools/setup.sh dataset-fashion-mnist || [[ ! -d /usr/share/datasets/fashion
   fi
 fi
 
-generator=()
-command -v ninja >/dev/null && generator=(-G Ninja)
-cmake --preset cpu "${generator[@]}" -DHG_PCH=ON >/dev/null
-cmake --build --preset cpu --parallel "$(nproc)" --target hgtrain | tail -n 1
-
+build_preset cpu 300 -- --target hgtrain
 build/cpu/train/hgtrain experiment quick --scale "$scale"

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Installs the Debian packages the project is built with, and those named as arguments; quiet and
-# quick when nothing is missing.
+# Installs the Debian packages the project is built with, and those named as arguments; quick, and
+# silent, when nothing is missing.
 set -euo pipefail
+cd "$(dirname "$0")/.."
+. tools/progress.sh
 
 packages=(g++ cmake ninja-build ccache libeigen3-dev doctest-dev libstb-dev libcli11-dev
           libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libdeflate-dev libboost-dev libwebp-dev
@@ -29,7 +31,24 @@ if ((EUID != 0)); then
   fi
   as_root=(sudo)
 fi
+
+# What apt-get prints, debconf's remarks among it, is shown if it fails.
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() {
+  local title=$1 seconds=$2
+  shift 2
+  # apt-get closes the descriptor of its status for dpkg, so that cannot be standard output; and sudo
+  # closes all but the first three.
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    sh -c 'exec apt-get -o APT::Status-Fd=3 -o Dpkg::Use-Pty=0 -qq "$@" 3>&1 >&2' apt-get "$@" \
+    </dev/null 2>"$log" | progress "$title" "$seconds" || {
+    cat "$log" >&2
+    echo "tools/setup.sh: apt-get $1 failed" >&2
+    exit 1
+  }
+}
+
 echo "Installing ${missing[*]}"
-"${as_root[@]}" apt-get update -qq
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-  apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+apt "package lists" 10 update
+apt "packages" $((15 + 5 * ${#missing[@]})) install -y --no-install-recommends "${missing[@]}"

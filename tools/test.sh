@@ -5,9 +5,10 @@
 #                                 (where nvcc is installed also with the CUDA kernels, for one
 #                                 architecture: they must not spill registers), both sanitizer builds
 #   tools/test.sh cpu|asan|tsan   these presets alone
-# Logs and build/cpu/resources.txt, which tells what CUDA kernels use, stay in build/.
+# Logs of builds and tests and build/cpu/resources.txt, which tells what CUDA kernels use, stay in build/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tools/build.sh
 
 case "${*:-cpu}" in
   all) presets=(cpu asan tsan) ;;
@@ -28,44 +29,28 @@ else
   tools/setup.sh
 fi
 
-# On a terminal its input in one line that changes; elsewhere nothing.
-show_progress() {
-  if [[ -t 1 ]]; then
-    awk '{ printf "\r\033[K%s", substr($0, 1, 79); fflush() } END { printf "\r\033[K" }'
-  else
-    cat >/dev/null
-  fi
-}
-
 configure_and_build() {
-  local preset=$1 options=(-DHG_PCH=ON) targets=()
-  command -v ninja >/dev/null && options+=(-G Ninja)
-  [[ $preset == cpu ]] && options+=("${cuda[@]}")
-  [[ $preset == tsan ]] && targets=(--target threads)
-  cmake --preset "$preset" "${options[@]}" >/dev/null
-  local log=build/$preset/build.log
-  cmake --build --preset "$preset" --parallel "$(nproc)" "${targets[@]}" 2>&1 | tee "$log" |
-    show_progress || { cat "$log" && return 1; }
+  local preset=$1 options=() targets=() seconds=600
+  [[ $preset == cpu ]] && options=("${cuda[@]}")
+  [[ $preset == tsan ]] && targets=(--target threads) && seconds=120
+  build_preset "$preset" "$seconds" "${options[@]}" -- "${targets[@]}"
   if [[ $preset == cpu && ${#cuda[@]} -gt 0 ]]; then
-    tools/cuda_resources.py "$log" >build/cpu/resources.txt
+    tools/cuda_resources.py "build/cpu/build.log" >build/cpu/resources.txt
   fi
 }
 
-# Failures and the closing lines; on a terminal also how far it is.
+# How far it is, then failures and the closing lines.
 run_tests() {
-  local command=(ctest --preset "$1" --parallel "$(nproc)")
-  if [[ -t 1 ]]; then
-    "${command[@]}" --progress
-  else
-    "${command[@]}" | grep -vE '^ +Start +[0-9]+: | Passed +[0-9.]+ sec$'
-  fi
+  local log=build/$1/test.log failed=0
+  ctest --preset "$1" --parallel "$(nproc)" 2>&1 | tee "$log" |
+    progress "tests of $1" $((400 / $(nproc))) || failed=1
+  grep -vE '^ +Start +[0-9]+: | Passed +[0-9.]+ sec$' "$log" || true
+  return $failed
 }
 
 for preset in "${presets[@]}"; do
   echo "== $preset"
-  start=$SECONDS
   configure_and_build "$preset"
-  echo "built in $((SECONDS - start)) s"
   run_tests "$preset"
 done
 echo "all in $SECONDS s"

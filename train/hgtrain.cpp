@@ -1,11 +1,8 @@
 // hgtrain: trains, evaluates and exchanges Vision Transformers.
-#include <algorithm>
-
 #include "data/image_file.h"
-#include "tensor/base/usage_error.h"
 #include "train/commands/cli.h"
 #include "train/config/variants.h"
-#include "train/experiment/file.h"
+#include "train/run/signals.h"
 #include "train/version.h"
 
 namespace {
@@ -13,15 +10,16 @@ namespace {
 using namespace hg;
 
 void add_config(CLI::App& app, ModelOptions& o) {
-  app.add_option("CONFIG", o.config, config_help())->required();
+  app.add_option("CONFIG", o.config, kConfigHelp)->required();
   add_model_options(app, o);
 }
 
 void add_train(CLI::App& app, TrainOptions& o) {
-  app.add_option("CONFIG", o.config, config_help() + "; with --resume, the run's own by default");
+  app.add_option("CONFIG", o.config,
+                 std::string(kConfigHelp) + "; with --resume, the run's own by default");
   add_model_options(app, o);
   add_json(app, o);
-  app.add_option("--out", o.out, "run folder (default: runs/NAME)");
+  app.add_option("--out", o.out, "run folder (default: runs/NAME)")->type_name("DIR");
   app.add_flag("--resume", o.resume,
                "go on where the run in --out was; it begins if there is none yet");
   app.add_flag("--quiet", o.quiet, "show nothing while training");
@@ -32,7 +30,8 @@ void add_train(CLI::App& app, TrainOptions& o) {
 }
 void add_eval(CLI::App& app, EvalOptions& o) {
   app.add_option("TARGET", o.target, "run folder or model.safetensors")->required();
-  app.add_option("--config", o.config, "configuration, where it isn't beside the model");
+  app.add_option("--config", o.config, "configuration, where it isn't beside the model")
+      ->type_name("CONFIG");
   add_model_options(app, o);
   add_json(app, o);
 }
@@ -41,23 +40,30 @@ void add_predict(CLI::App& app, PredictOptions& o) {
   app.add_option("IMAGE", o.images,
                  fmt::format("image files ({}), or folders of them", kImageFormats))
       ->required();
-  app.add_option("--top", o.top, "classes to tell of each image, the likeliest first (default: 1)")
+  app.add_option("--top", o.top, "classes to tell of each image, the likeliest first")
       ->check(CLI::Range(1, 1000000));
-  app.add_option("--draw", o.draw, "folder for PNG files with the box drawn in");
+  app.add_option("--draw", o.draw, "folder for PNG files with the box drawn in")->type_name("DIR");
   add_model_options(app, o);
   add_json(app, o);
 }
 void add_info(CLI::App& app, InfoOptions& o) {
   add_config(app, o);
   add_json(app, o);
-  app.add_option("--weights", o.weights, "model file, whose pruned pairs are not counted");
+  app.add_option("--weights", o.weights, "model file, whose pruned pairs are not counted")
+      ->type_name("FILE");
+  app.add_flag("--layers", o.layers, "every op of every layer, instead of the summary");
 }
 void add_forward(CLI::App& app, ForwardOptions& o) {
   add_config(app, o);
-  app.add_option("--weights", o.weights, "weights (safetensors, timm's names)")->required();
-  app.add_option("--input", o.input, "images [B,C,H,W] and optionally labels [B], keep [B,k]")
+  app.add_option("--weights", o.weights, "weights (safetensors, timm's names)")
+      ->type_name("FILE")
       ->required();
-  app.add_option("--output", o.output, "file to write: logits, loss, grad.*")->required();
+  app.add_option("--input", o.input, "images [B,C,H,W] and optionally labels [B], keep [B,k]")
+      ->type_name("FILE")
+      ->required();
+  app.add_option("--output", o.output, "file to write: logits, loss, grad.*")
+      ->type_name("FILE")
+      ->required();
 }
 void add_bench(CLI::App& app, BenchOptions& o) {
   add_config(app, o);
@@ -70,27 +76,23 @@ void add_bench(CLI::App& app, BenchOptions& o) {
 void add_compare(CLI::App& app, CompareOptions& o) {
   add_config(app, o);
   add_json(app, o);
-  app.add_option("--attention", o.attention, kVariantsHelp)->required();
+  app.add_option("--attention", o.attention, variants_help())->type_name(kVariantsType)->required();
   app.add_option("--steps", o.steps, "rounds in which each variant makes a step or more")
       ->check(CLI::Range(1, 1000000));
   app.add_flag("--train", o.train, "also train each variant, for its F1");
-  app.add_option("--out", o.out, "with --train: folder for the run folders");
+  app.add_option("--out", o.out, "with --train: folder for the run folders")->type_name("DIR");
   app.add_flag("--quiet", o.quiet, "show nothing while training");
 }
-std::string experiment_help() {
-  std::vector<std::string_view> names;
-  for (const BuiltinText& builtin : experiment::builtin_experiments())
-    names.push_back(builtin.name);
-  return fmt::format(
-      "TOML file, or a built-in experiment ({}); `list` lists these, `show NAME` prints a file to "
-      "begin with",
-      fmt::join(names, ", "));
-}
 void add_experiment(CLI::App& app, ExperimentOptions& o) {
-  app.add_option("EXPERIMENT", o.experiment, experiment_help())->required();
-  app.add_option("WHICH", o.shown, "of `show`: the experiment");
+  app.add_option("EXPERIMENT", o.experiment,
+                 "TOML file or a built-in experiment; `list` lists these, `show NAME` prints a "
+                 "file to begin with")
+      ->type_name("list|show|EXPERIMENT")
+      ->required();
+  app.add_option("WHICH", o.shown, "of `show`: the experiment")->type_name("EXPERIMENT");
   app.add_option("--scale", o.scale,
-                 "scale of the file's; of built-in ones smoke, small (default) or paper");
+                 "scale of the file's; of built-in ones smoke, small (default) or paper")
+      ->type_name("smoke|small|paper");
   app.add_option("--repeats", o.repeats, "runs an arm, each with its own seed")
       ->check(CLI::Range(1, 1000));
   app.add_option("--target", o.target,
@@ -101,13 +103,16 @@ void add_experiment(CLI::App& app, ExperimentOptions& o) {
       ->check(number_between(0, 100));
   app.add_option("--out", o.out,
                  "folder, gone on with if it holds this experiment (default: "
-                 "experiments/NAME or NAME-SCALE)");
+                 "experiments/NAME or NAME-SCALE)")
+      ->type_name("DIR");
   app.add_flag("--quiet", o.quiet, "show nothing while training");
   add_model_options(app, o);
   add_json(app, o);
 }
 void add_tune(CLI::App& app, TuneOptions& o) {
-  app.add_option("EXPERIMENT", o.experiment, "experiment file with a section [sweep]")->required();
+  app.add_option("EXPERIMENT", o.experiment, "experiment file with a section [sweep]")
+      ->type_name("FILE")
+      ->required();
   app.add_option("--scale", o.scale, "scale of the file's (default: small, if there is one)");
   CLI::Option* const runs =
       app.add_option("--runs", o.runs, "runs of each arm (default: what halving all takes)")
@@ -116,7 +121,8 @@ void add_tune(CLI::App& app, TuneOptions& o) {
       ->check(number_between(1e-9, 1e15))
       ->excludes(runs);
   app.add_option("--out", o.out,
-                 "folder, gone on with if it holds this tuning (default: experiments/NAME-tune)");
+                 "folder, gone on with if it holds this tuning (default: experiments/NAME-tune)")
+      ->type_name("DIR");
   app.add_flag("--quiet", o.quiet, "show nothing while training");
   add_model_options(app, o);
   add_json(app, o);
@@ -124,7 +130,8 @@ void add_tune(CLI::App& app, TuneOptions& o) {
 void add_report(CLI::App& app, ReportOptions& o) {
   app.add_option("RUN_DIR", o.folders, "run folders")->required();
   app.add_option("--out", o.out,
-                 "file to write (default: report.html in the run folder; of several runs, here)");
+                 "file to write (default: report.html in the run folder; of several runs, here)")
+      ->type_name("FILE");
 }
 void add_keys(CLI::App& app, ConfigOptions& o) {
   app.add_option("CONFIG", o.config, "configuration whose values are shown");
@@ -137,50 +144,57 @@ void add_meters(CLI::App& app, MetersOptions& o) {
   add_json(app, o.json);
 }
 
-void add_commands(Commands& all) {
-  all.add("train", "Train a model; the results go into a run folder", add_train, train_command);
-  all.add("eval", "Accuracy, F1 and a table per class on the test images", add_eval, eval_command);
-  all.add("predict", "Class, probability and box of image files", add_predict, predict_command);
-  all.add("info", "Parameters, FLOPs and bytes per layer, for one image", add_info, info_command);
-  all.add("forward", "Logits, loss and gradients of given weights", add_forward, forward_command);
-  all.add("bench", "Time of a training step or of inference, on random data", add_bench,
-          bench_command);
-  all.add("compare", "Variants of attention side by side: F1, cost, time", add_compare,
-          compare_command);
-  all.add("experiment", "Repeated runs of several arms, and what they say about a question",
-          add_experiment, experiment_command);
-  all.add("tune", "Settings of each arm of an experiment, chosen on images held out", add_tune,
-          tune_command);
-  all.add("report", "A page on a run, or on several side by side", add_report, report_command);
-  all.add("config", "Every key of a configuration", add_keys, config_command);
-  all.add("meters", "Every energy meter considered, and why it is used", add_meters,
-          meters_command);
-}
+constexpr const char* kInterrupted = "interrupted by Ctrl-C or SIGTERM; what is done is kept";
 
-// CLI11 does not name a command it doesn't know.
-void require_known_command(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return;
-  std::vector<std::string> known;
-  for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
-  if (std::find(known.begin(), known.end(), argv[1]) != known.end()) return;
-  usage_fail(argv[1], "unknown command; expected one of {}", fmt::join(known, ", "));
+void add_commands(Commands& all) {
+  all.add("train", "Train a model; the results go into a run folder", add_train, train_command)
+      .example("hgtrain train cifar10 --set model.attention=gmm --set train.epochs=10")
+      .exits(kInterruptedExitCode, kInterrupted);
+  all.add("eval", "Accuracy, F1 and a table per class on the test images", add_eval, eval_command)
+      .example("hgtrain eval runs/shapes");
+  all.add("predict", "Class, probability and box of image files", add_predict, predict_command)
+      .example("hgtrain predict runs/shapes photos --top 5")
+      .exits(2, "bad usage or input, or an image that could not be read");
+  all.add("info", "Parameters, FLOPs and bytes, for one image", add_info, info_command)
+      .example("hgtrain info deit-tiny --layers");
+  all.add("forward", "Logits, loss and gradients of given weights", add_forward, forward_command)
+      .example(
+          "hgtrain forward deit-tiny --weights w.safetensors --input i.safetensors "
+          "--output o.safetensors");
+  all.add("bench", "Time of a training step or of inference, on random data", add_bench,
+          bench_command)
+      .example("hgtrain bench cifar10 --steps 20 --threads 2");
+  all.add("compare", "Variants of attention side by side: F1, cost, time", add_compare,
+          compare_command)
+      .example("hgtrain compare cifar10 --attention softmax,mgk:heads=2,linformer:rows=32")
+      .exits(kInterruptedExitCode, kInterrupted);
+  all.add("experiment", "Repeated runs of several arms, and what they say about a question",
+          add_experiment, experiment_command)
+      .example("hgtrain experiment quick --scale smoke")
+      .exits(kInterruptedExitCode, kInterrupted);
+  all.add("tune", "Settings of each arm of an experiment, chosen on images held out", add_tune,
+          tune_command)
+      .example("hgtrain tune mine.toml --runs 12")
+      .exits(kInterruptedExitCode, kInterrupted);
+  all.add("report", "A page on a run, or on several side by side", add_report, report_command)
+      .example("hgtrain report runs/a runs/b --out both.html");
+  all.add("config", "Every key of a configuration", add_keys, config_command)
+      .example("hgtrain config cifar10 --set model.attention=mgk");
+  all.add("meters", "Every energy meter considered, and why it is used", add_meters, meters_command)
+      .example("hgtrain meters --watch 5");
+  all.add("completion", "Completion for a shell", add_completion, completion_command)
+      .example("hgtrain completion bash");
+  all.add("man", "The man page", add_man, man_command).example("hgtrain man");
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Trains, evaluates and exchanges Vision Transformers.", "hgtrain");
-  app.set_version_flag("--version", version_of("hgtrain"));
+  Command app("Trains, evaluates and exchanges Vision Transformers", "hgtrain");
+  app.example("hgtrain train shapes").exits(kInterruptedExitCode, kInterrupted);
   app.require_subcommand(1);
+  prepare(app, version_of("hgtrain"));
   Commands commands{app};
   add_commands(commands);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& e) {
-    return app.exit(e);
-  } catch (const CLI::ParseError& e) {
-    require_known_command(app, argc, argv);
-    fmt::print(stderr, "hgtrain: {} (hgtrain --help shows how)\n", e.what());
-    return 2;
-  }
+  if (const auto code = parse_arguments(app, argc, argv)) return *code;
   return commands.chosen();
 }
 

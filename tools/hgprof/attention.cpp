@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "energy/meters/choice.h"
+#include "tensor/base/columns.h"
 #include "tensor/base/usage_error.h"
 #include "tensor/cpu/parallel.h"
 #include "tools/hgprof/attention_case.h"
@@ -189,25 +190,29 @@ Json to_json(const Curve& curve, std::size_t at) {
 
 std::string times(double factor) { return fmt::format("x{:.2f}", factor); }
 
-void print_rows(const Curve& curve) {
-  for (std::size_t i = 0; i < curve.lengths.size(); ++i) {
-    const LengthFigures& figures = curve.lengths[i];
-    fmt::print("{:<22} {:>7}", i == 0 ? curve.variant.label : "", figures.tokens);
-    if (!figures.skipped.empty()) {
-      fmt::print("  left out: {}\n", figures.skipped);
-      continue;
-    }
-    const LengthFigures* last = curve.before(i);
-    for (std::size_t p = 0; p < 2; ++p) {
-      const PassFigures& f = figures.passes[p];
-      const auto g = last ? std::optional(growth(*last, figures, p)) : std::nullopt;
-      fmt::print(" | {:>9.4f} {:>10.3f} {:>7} {:>10.2f} {:>8.2f} {:>7}",
-                 static_cast<double>(f.cost.flops()) * 1e-9, f.seconds * 1e3,
-                 g ? times(g->seconds) : "", f.joules * 1e3, static_cast<double>(f.bytes) * 1e-6,
-                 g ? times(g->bytes) : "");
-    }
-    fmt::print("\n");
+std::string row_text(const Curve& curve, std::size_t i) {
+  const LengthFigures& figures = curve.lengths[i];
+  std::string text = fmt::format("{:<22} {:>7}", i == 0 ? curve.variant.label : "", figures.tokens);
+  if (!figures.skipped.empty()) return text + "  left out: " + figures.skipped;
+  const LengthFigures* last = curve.before(i);
+  for (std::size_t p = 0; p < 2; ++p) {
+    const PassFigures& f = figures.passes[p];
+    const auto g = last ? std::optional(growth(*last, figures, p)) : std::nullopt;
+    text += fmt::format("  | {:>9.4f} {:>10.3f} {:>7} {:>10.2f} {:>8.2f} {:>7}",
+                        static_cast<double>(f.cost.flops()) * 1e-9, f.seconds * 1e3,
+                        g ? times(g->seconds) : "", f.joules * 1e3,
+                        static_cast<double>(f.bytes) * 1e-6, g ? times(g->bytes) : "");
   }
+  return text;
+}
+
+// In one line, or where the terminal is narrow each pass in a line of its own.
+void print_passes(std::string line) {
+  const std::size_t columns = columns_of(stdout);
+  if (columns > 0 && width_of(line) > columns)
+    for (std::size_t at = 0; (at = line.find("  | ", at)) != std::string::npos; at += 2)
+      line.replace(at, 2, "\n    ");
+  fmt::print("{}\n", line);
 }
 
 // Between the last two lengths that ran, where constant costs matter least.
@@ -217,31 +222,34 @@ void print_exponents(const Curve& curve) {
       to ? curve.before(static_cast<std::size_t>(to - curve.lengths.data())) : nullptr;
   if (!from) return;
   const Growth f = growth(*from, *to, 0), t = growth(*from, *to, 1);
-  fmt::print(
+  const std::string line = fmt::format(
       "{:<22} {:>6} to {:<6} time N^{:.2f}, with backward N^{:.2f}; memory N^{:.2f}, N^{:.2f}\n",
       curve.variant.label, from->tokens, to->tokens, f.seconds_exponent, t.seconds_exponent,
       f.bytes_exponent, t.bytes_exponent);
+  print_folded(stdout, line);
 }
 
 void print(const std::vector<Curve>& curves, const AttentionBenchOptions& o,
            const energy::Meter& meter) {
-  constexpr int kPass = 57;
-  fmt::print("{:<22} {:>7} | {:<{}}| {}\n", "", "", "forward", kPass, "forward and backward");
-  fmt::print("{:<22} {:>7}", "core", "N");
+  constexpr int kPass = 56;
+  print_passes(fmt::format("{:<30}  | {:<{}}  | {}", "", "forward", kPass, "forward and backward"));
+  std::string head = fmt::format("{:<22} {:>7}", "core", "N");
   for (int p = 0; p < 2; ++p)
-    fmt::print(" | {:>9} {:>10} {:>7} {:>10} {:>8} {:>7}", "GFLOP", "ms", "growth", "mJ", "MB",
-               "growth");
-  fmt::print("\n");
-  for (const Curve& curve : curves) print_rows(curve);
+    head += fmt::format("  | {:>9} {:>10} {:>7} {:>10} {:>8} {:>7}", "GFLOP", "ms", "growth", "mJ",
+                        "MB", "growth");
+  print_passes(head);
+  for (const Curve& curve : curves)
+    for (std::size_t i = 0; i < curve.lengths.size(); ++i) print_passes(row_text(curve, i));
   fmt::print("\n");
   for (const Curve& curve : curves) print_exponents(curve);
-  fmt::print(
+  const std::string facts = fmt::format(
       "\none image, heads of {}, {} threads; ms and mJ: the core without its projections, the "
       "least of {} rounds; MB: the whole layer, by the engine's allocator\n"
       "energy: the meter's ({} by {}, {}), shared out by profile \"default\"; fiak_pruned lacks "
       "{:g} % of its pairs\n",
       o.dim, cpu::threads(), o.rounds, energy::to_string(meter.kind()), meter.name(),
       meter.source(), 100 * o.pruned);
+  print_folded(stdout, facts);
 }
 
 // All that work with one head, and kerformer also without its gates, which are quadratic.

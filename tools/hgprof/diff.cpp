@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "energy/books/labels.h"
+#include "tensor/base/columns.h"
 #include "tensor/base/json_value.h"
 #include "tensor/base/usage_error.h"
 #include "tools/hgprof/commands.h"
@@ -176,22 +177,23 @@ std::string spread_text(const Noisy& uj) {
   return uj.noise ? fmt::format("+-{:.4f}", (uj.noise->high - uj.noise->low) / 2 * 1e-3) : "+-?";
 }
 
-void print_line(const std::string& name, const RowFigures& a, const RowFigures& b) {
-  fmt::print("{:<44} {:>11.4f} {:>10} {:>11.4f} {:>10} {:>8} {:>10.3f} {:>10.3f} {:>8} {:>8}\n",
-             name, a.uj.value * 1e-3, spread_text(a.uj), b.uj.value * 1e-3, spread_text(b.uj),
-             percent_text(a.uj, b.uj), a.seconds.value * 1e3, b.seconds.value * 1e3,
-             percent_text(a.seconds, b.seconds), percent_text(a.flops, b.flops));
+void add_line(TextTable& table, const std::string& name, const RowFigures& a, const RowFigures& b) {
+  table.add({name, fmt::format("{:.4f}", a.uj.value * 1e-3), spread_text(a.uj),
+             fmt::format("{:.4f}", b.uj.value * 1e-3), spread_text(b.uj), percent_text(a.uj, b.uj),
+             fmt::format("{:.3f}", a.seconds.value * 1e3),
+             fmt::format("{:.3f}", b.seconds.value * 1e3), percent_text(a.seconds, b.seconds),
+             percent_text(a.flops, b.flops)});
 }
 
 void print(const std::vector<Change>& changes, const Profile& a, const Profile& b) {
-  fmt::print("{:<44} {:>11} {:>10} {:>11} {:>10} {:>8} {:>10} {:>10} {:>8} {:>8}\n",
-             "of one step, medians", "mJ A", "", "mJ B", "", "change", "ms A", "ms B", "change",
-             "FLOPs");
-  for (const Change& c : changes) print_line(name_of(c.label), c.a, c.b);
-  print_line("total", a.total, b.total);
-  fmt::print(
-      "+- half of what 90 % of the steps span; ~ within noise: these spans of A and B overlap, or "
-      "steps are too few to tell; FLOPs are exact\n");
+  TextTable table({"of one step, medians", "mJ A", "", "mJ B", "", "change", "ms A", "ms B",
+                   "change", "FLOPs"});
+  for (const Change& c : changes) add_line(table, name_of(c.label), c.a, c.b);
+  add_line(table, "total", a.total, b.total);
+  fmt::print("{}", table.text(columns_of(stdout)));
+  print_folded(stdout,
+               "+- half of what 90 % of the steps span; ~ within noise: these spans of A and B "
+               "overlap, or steps are too few to tell; FLOPs are exact\n");
 }
 
 Json change_json(double a, double b) {

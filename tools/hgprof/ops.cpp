@@ -3,6 +3,7 @@
 
 #include "energy/meters/choice.h"
 #include "energy/meters/window.h"
+#include "tensor/base/columns.h"
 #include "tensor/base/usage_error.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/op.h"
@@ -84,8 +85,10 @@ Json to_json(const OpFigures& f) {
 }
 
 void print_header() {
-  fmt::print("{:<22} {:<20} {:>11} {:>11} {:>9} {:>9} {:>8} {:>8} {:>7}  {}\n", "class", "op",
-             "us/call", "uJ/call", "pJ/FLOP", "pJ/byte", "GF/s", "GB/s", "spread", "inputs");
+  const std::string line =
+      fmt::format("{:<22} {:<20} {:>11} {:>11} {:>9} {:>9} {:>8} {:>8} {:>7}  {}\n", "class", "op",
+                  "us/call", "uJ/call", "pJ/FLOP", "pJ/byte", "GF/s", "GB/s", "spread", "inputs");
+  print_folded(stdout, line);
 }
 
 void print_row(const OpFigures& f) {
@@ -94,11 +97,12 @@ void print_row(const OpFigures& f) {
   const auto text = [](double a, double b, double scale) {
     return b > 0 && a > 0 ? fmt::format("{:.1f}", a / b * scale) : std::string("-");
   };
-  fmt::print("{:<22} {:<20} {:>11.3f} {:>11.3f} {:>9} {:>9} {:>8} {:>8} {:>6.1f}%  {}{}\n",
-             f.class_name, f.op, f.seconds * 1e6, f.joules * 1e6, text(f.joules, flops, 1e12),
-             text(f.joules, bytes, 1e12), text(flops, f.seconds, 1e-9),
-             text(bytes, f.seconds, 1e-9), 100 * f.spread, f.inputs,
-             f.valid() ? "" : "  INVALID: trials differ too much");
+  const std::string line = fmt::format(
+      "{:<22} {:<20} {:>11.3f} {:>11.3f} {:>9} {:>9} {:>8} {:>8} {:>6.1f}%  {}{}\n", f.class_name,
+      f.op, f.seconds * 1e6, f.joules * 1e6, text(f.joules, flops, 1e12),
+      text(f.joules, bytes, 1e12), text(flops, f.seconds, 1e-9), text(bytes, f.seconds, 1e-9),
+      100 * f.spread, f.inputs, f.valid() ? "" : "  INVALID: trials differ too much");
+  print_folded(stdout, line);
 }
 
 }  // namespace

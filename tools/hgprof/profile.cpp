@@ -160,12 +160,12 @@ Json to_json(const Result& r) {
             {"cpu_high", r.overhead.cpu_time.high}}}};
 }
 
-std::string total_line(const Ledger& l) {
+LedgerRow total_of(const Ledger& l) {
   LedgerRow all = energy::sum_of(l.rows);
   all.low_uj = l.low_uj;
   all.high_uj = l.high_uj;
   all.seconds = l.seconds;
-  return table_line("total", all, l.energy_uj);
+  return all;
 }
 
 std::string provenance(const Result& r) {
@@ -183,11 +183,13 @@ std::string provenance(const Result& r) {
 
 void print(const Result& r, By by, Sort sort) {
   const Ledger& l = r.ledger;
-  fmt::print("{}", table(l.rows, by, sort, l.energy_uj));
+  TextTable text = table(l.rows, by, sort, l.energy_uj);
   for (const auto& [label, row] :
        {std::pair{"unattributed", energy::kUnattributed}, std::pair{"profiler", energy::kProfiler}})
-    fmt::print("{}", table_line(label, l.rows[row], l.energy_uj));
-  fmt::print("{}\n{}", total_line(l), provenance(r));
+    add_line(text, label, l.rows[row], l.energy_uj);
+  add_line(text, "total", total_of(l), l.energy_uj);
+  fmt::print("{}", text.text(columns_of(stdout)));
+  print_folded(stdout, provenance(r));
 }
 
 }  // namespace

@@ -13,8 +13,6 @@ namespace {
 using energy::LedgerRow;
 using energy::RowGroup;
 
-constexpr int kLabel = 44;
-
 bool before(const RowGroup& a, const RowGroup& b, Sort sort) {
   if (sort == Sort::energy) return a.sum.energy_uj > b.sum.energy_uj;
   if (sort == Sort::time) return a.sum.seconds > b.sum.seconds;
@@ -42,10 +40,10 @@ std::string flat_label(const energy::RowLabel& l, By by) {
 }
 
 void print(const std::vector<RowGroup>& groups, std::size_t depth, std::int64_t total,
-           std::string& text) {
+           TextTable& table) {
   for (const RowGroup& g : groups) {
-    text += table_line(std::string(2 * depth, ' ') + g.name, g.sum, total);
-    print(g.inner, depth + 1, total, text);
+    add_line(table, std::string(2 * depth, ' ') + g.name, g.sum, total);
+    print(g.inner, depth + 1, total, table);
   }
 }
 
@@ -68,18 +66,20 @@ Sort sort_of(const std::string& name) {
   return *sort;
 }
 
-std::string table_line(const std::string& label, const LedgerRow& r, std::int64_t total_uj) {
+void add_line(TextTable& table, const std::string& label, const LedgerRow& r,
+              std::int64_t total_uj) {
   const auto uj = static_cast<double>(r.energy_uj), flops = static_cast<double>(r.flops);
-  return fmt::format(
-      "{:<{}} {:>10.4f} {:>10.4f} {:>10.4f} {:>6} {:>10.4f} {:>9.3f} {:>9.3f} {:>10.3f} {:>7} "
-      "{:>9}\n",
-      label, kLabel, r.joules().value, r.joules().low, r.joules().high,
-      ratio(uj, static_cast<double>(total_uj), 100), static_cast<double>(r.static_uj) * 1e-6,
-      r.seconds * 1e3, flops * 1e-9, static_cast<double>(r.bytes) * 1e-6,
-      ratio(flops, r.seconds, 1e-9), ratio(uj, flops, 1e6));
+  const auto figure = [](double value, int decimals) {
+    return fmt::format("{:.{}f}", value, decimals);
+  };
+  table.add({label, figure(r.joules().value, 4), figure(r.joules().low, 4),
+             figure(r.joules().high, 4), ratio(uj, static_cast<double>(total_uj), 100),
+             figure(static_cast<double>(r.static_uj) * 1e-6, 4), figure(r.seconds * 1e3, 3),
+             figure(flops * 1e-9, 3), figure(static_cast<double>(r.bytes) * 1e-6, 3),
+             ratio(flops, r.seconds, 1e-9), ratio(uj, flops, 1e6)});
 }
 
-std::string table(std::span<const LedgerRow> rows, By by, Sort sort, std::int64_t total_uj) {
+TextTable table(std::span<const LedgerRow> rows, By by, Sort sort, std::int64_t total_uj) {
   RowGroup root{""};
   for (const LedgerRow& row : rows) {
     if (!row.is_op()) continue;
@@ -89,12 +89,10 @@ std::string table(std::span<const LedgerRow> rows, By by, Sort sort, std::int64_
       root.child(flat_label(row.label, by)).sum.add(row);
   }
   sort_groups(root.inner, sort);
-  std::string text =
-      fmt::format("{:<{}} {:>10} {:>10} {:>10} {:>6} {:>10} {:>9} {:>9} {:>10} {:>7} {:>9}\n",
-                  by == By::all ? "phase     layer.op" : "", kLabel, "J", "low", "high", "%",
-                  "static J", "ms", "GFLOP", "MB", "GF/s", "pJ/FLOP");
-  print(root.inner, 0, total_uj, text);
-  return text;
+  TextTable table({by == By::all ? "phase     layer.op" : "", "J", "low", "high", "%", "static J",
+                   "ms", "GFLOP", "MB", "GF/s", "pJ/FLOP"});
+  print(root.inner, 0, total_uj, table);
+  return table;
 }
 
 }  // namespace hg::prof

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tensor/base/columns.h"
 #include "tensor/base/process.h"
 #include "tensor/cpu/parallel.h"
 #include "train/commands/commands.h"
@@ -43,12 +44,13 @@ int bench_command(const BenchOptions& options) {
                                {"peak_rss_bytes", peak_rss_bytes()}};
     fmt::print("{}\n", out.dump());
   } else {
-    fmt::print(
+    const std::string text = fmt::format(
         "{}: {}, batch {}, {} threads: {:.1f} ms a {} (median {:.1f}), {:.0f} images/s, {:.1f} "
         "GF/s, {:.0f} MB\n",
         config.run.name, step.phase(), batch, cpu::threads(), best, options.eval ? "pass" : "step",
         median, static_cast<double>(batch) / best * 1e3, static_cast<double>(flops) / best * 1e-6,
         static_cast<double>(peak_rss_bytes()) * 1e-6);
+    print_folded(stdout, text);
   }
   return 0;
 }

@@ -22,8 +22,8 @@ struct ModelOptions {
   std::vector<std::string> all_settings() const;  // --set and the options above
   // The configuration with these options on top; also sets the number of threads.
   Config load() const;
-  // Once nothing can be wrong with the input any more: that the device "auto" is the CPU for want
-  // of a better one, if a GPU could have been expected.
+  // Once nothing can be wrong with the input any more: that the device "auto", which was asked for,
+  // is the CPU for want of a better one.
   void tell_device(const Config& loaded) const;
 };
 
@@ -51,6 +51,7 @@ int predict_command(const PredictOptions& options);
 
 struct InfoOptions : ModelOptions {
   std::string weights;  // a model file whose masks count; empty: none
+  bool layers = false;  // all of them, not the summary
 };
 int info_command(const InfoOptions& options);
 

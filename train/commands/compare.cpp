@@ -4,6 +4,7 @@
 
 #include "energy/meters/choice.h"
 #include "energy/meters/window.h"
+#include "tensor/base/columns.h"
 #include "tensor/base/files.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
@@ -200,20 +201,14 @@ std::vector<std::string> cells_of(const Arm& arm, const Arm& first) {
 }
 
 void print_table(const std::vector<Arm>& arms) {
-  std::vector<std::vector<std::string>> rows{{"attention", "F1"}};
+  std::vector<std::string> head{"attention", "F1"};
   for (const Figure& f : kFigures)
-    if (f.unit) rows[0].insert(rows[0].end(), {f.unit, "ratio "});
+    if (f.unit) head.insert(head.end(), {f.unit, "ratio "});
   if (std::any_of(arms.begin(), arms.end(), [](auto& a) { return a.trained; }))
-    rows[0].push_back("training");
-  for (const Arm& arm : arms) rows.push_back(cells_of(arm, arms[0]));
-  std::vector<std::size_t> widths(rows[0].size());
-  for (const auto& row : rows)
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
-  for (const auto& row : rows) {
-    fmt::print("{:<{}}", row[0], widths[0]);
-    for (std::size_t c = 1; c < row.size(); ++c) fmt::print("  {:>{}}", row[c], widths[c]);
-    fmt::print("\n");
-  }
+    head.push_back("training");
+  TextTable table(head);
+  for (const Arm& arm : arms) table.add(cells_of(arm, arms[0]));
+  fmt::print("{}", table.text(columns_of(stdout)));
 }
 
 }  // namespace
@@ -252,7 +247,7 @@ int compare_command(const CompareOptions& options) {
                            .dump());
   } else {
     print_table(arms);
-    fmt::print(
+    const std::string facts = fmt::format(
         "{}: a training step of {} images on random data, {} threads; ms and J are medians "
         "(quartiles) of {} rounds, the variants in turn\n"
         "ratio: to the first, round by round; ~ within noise: {}\n"
@@ -264,6 +259,7 @@ int compare_command(const CompareOptions& options) {
             ? "its 95 % interval holds 1"
             : "so few rounds give no 95 % interval (--steps 6 or more do)",
         energy::to_string(meter.kind()), meter.name(), meter.source());
+    print_folded(stdout, facts);
   }
   return whole ? 0 : kInterruptedExitCode;
 }

@@ -1,6 +1,7 @@
 // hgtrain config: every key of a configuration, and its value in a given one.
 #include <nlohmann/json.hpp>
 
+#include "tensor/base/columns.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
 #include "train/commands/commands.h"
@@ -101,20 +102,11 @@ void print_json(const std::vector<KeyRow>& rows) {
   fmt::print("{}\n", Json{{"keys", keys}}.dump());
 }
 
-constexpr std::size_t kLeft = 28, kRight = 70;  // widths of the two columns
-const std::string kNextLine = "\n" + std::string(kLeft, ' ');
+constexpr std::size_t kLeft = 28, kWidest = 98;  // of the names; of a line
 
-// As the right column.
-std::string wrapped(std::string_view text) {
-  std::string lines;
-  std::size_t used = 0;
-  for (const std::string_view word : words(text)) {
-    const bool fits = used + word.size() < kRight;
-    if (used > 0) lines += fits ? " " : kNextLine;
-    used = word.size() + (used > 0 && fits ? used + 1 : 0);
-    lines += word;
-  }
-  return lines;
+std::size_t line_columns() {
+  const std::size_t columns = columns_of(stdout);
+  return columns == 0 ? kWidest : std::min(columns, kWidest);
 }
 
 // "update rule (string: adamw, sgd; default "adamw")"
@@ -132,8 +124,7 @@ std::string description(const KeyRow& row) {
 void print_row(const KeyRow& row) {
   std::string left = fmt::format("  {}", row.name);
   if (row.initial || row.given) left += " = " + toml_value(row.value);
-  if (left.size() >= kLeft) left += kNextLine;
-  fmt::print("{:<{}}{}\n", left, kLeft, wrapped(description(row)));
+  fmt::print("{}\n", hanging(left, description(row), line_columns(), kLeft));
 }
 
 // What a phase has of [data] and [train] is shown where it differs.
@@ -150,10 +141,11 @@ void print_text(const std::vector<KeyRow>& rows) {
     section = row.section;
     print_row(row);
   }
-  fmt::print(
-      "\nPhases are tables [[phase]], numbered from 0. [phase.data] and [phase.train] below one "
-      "have\n"
-      "the keys of [data] and [train], for that phase alone (--set phase.0.train.epochs=3).\n");
+  fmt::print("\n{}\n",
+             folded("Phases are tables [[phase]], numbered from 0. [phase.data] and [phase.train] "
+                    "below one have the keys of [data] and [train], for that phase alone (--set "
+                    "phase.0.train.epochs=3).",
+                    line_columns(), 0));
 }
 
 }  // namespace

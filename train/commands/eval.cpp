@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tensor/base/columns.h"
 #include "tensor/base/usage_error.h"
 #include "train/commands/commands.h"
 #include "train/config/phase_kind.h"
@@ -15,22 +16,28 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-void print_table(const Evaluation& e, const std::vector<std::string>& names) {
-  fmt::print("{:<24} {:>9} {:>9} {:>9} {:>9}\n", "class", "precision", "recall", "F1", "images");
-  for (std::size_t c = 0; c < e.metrics.classes.size(); ++c) {
-    const ClassMetrics& m = e.metrics.classes[c];
-    fmt::print("{:<24} {:>9.4f} {:>9.4f} {:>9.4f} {:>9}\n", names[c], m.precision, m.recall, m.f1,
-               m.support);
-  }
-  fmt::print("accuracy {:.4f}, micro F1 {:.4f}, macro F1 {:.4f}, loss {:.4f} on {} images\n",
-             e.metrics.accuracy, e.metrics.micro_f1, e.metrics.macro_f1, e.loss,
-             e.confusion.total());
-  if (!e.detection) return;
-  const DetectionMetrics& d = *e.detection;
-  fmt::print(
+std::string boxes_line(const DetectionMetrics& d) {
+  return fmt::format(
       "boxes: mean IoU {:.4f}, IoU >= 0.5 {:.4f}, mAP@0.5 {:.4f} on {}; class and IoU >= 0.5: "
       "localisation accuracy {:.4f}, micro F1 {:.4f}, macro F1 {:.4f}\n",
       d.mean_iou, d.iou_50, d.map_50, d.boxes, d.localization_accuracy, d.micro_f1, d.macro_f1);
+}
+
+void print_table(const Evaluation& e, const std::vector<std::string>& names) {
+  TextTable table({"class", "precision", "recall", "F1", "images"});
+  for (std::size_t c = 0; c < e.metrics.classes.size(); ++c) {
+    const ClassMetrics& m = e.metrics.classes[c];
+    table.add({names[c], fmt::format("{:.4f}", m.precision), fmt::format("{:.4f}", m.recall),
+               fmt::format("{:.4f}", m.f1), std::to_string(m.support)});
+  }
+  std::string text =
+      table.text(columns_of(stdout)) +
+      fmt::format(
+          "accuracy {:.4f}, micro F1 {:.4f}, macro F1 {:.4f}, loss {:.4f} "
+          "on {} images\n",
+          e.metrics.accuracy, e.metrics.micro_f1, e.metrics.macro_f1, e.loss, e.confusion.total());
+  if (e.detection) text += boxes_line(*e.detection);
+  print_folded(stdout, text);
 }
 
 // F1 is then that of class and box, as in metrics.csv.

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tensor/base/columns.h"
 #include "tensor/base/files.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
@@ -88,7 +89,9 @@ void list_experiments(bool json) {
     const ExperimentFile file = load_experiment(std::string(builtin.name));
     std::vector<std::string> arms;
     for (const FileArm& arm : file.arms) arms.push_back(arm.name);
-    if (!json) fmt::print("{}: {}\n  {}\n", file.name, file.question, fmt::join(arms, ", "));
+    if (!json)
+      print_folded(stdout,
+                   fmt::format("{}: {}\n  {}\n", file.name, file.question, fmt::join(arms, ", ")));
     all.push_back({{"name", file.name}, {"question", file.question}, {"arms", arms}});
   }
   if (json) fmt::print("{}\n", Json{{"experiments", all}}.dump());
@@ -129,8 +132,8 @@ int experiment_command(const ExperimentOptions& options) {
   if (options.json)
     fmt::print("{}\n", to_json(results));
   else
-    fmt::print("{}\nResults: {}/results.json\nReport: {}/report.html\n", to_table(results), folder,
-               folder);
+    fmt::print("{}\nResults: {}/results.json\nReport: {}/report.html\n",
+               to_table(results, columns_of(stdout)), folder, folder);
   return done ? 0 : kInterruptedExitCode;
 }
 

@@ -4,7 +4,9 @@
 #include <numeric>
 
 #include "energy/books/labels.h"
+#include "tensor/base/columns.h"
 #include "tensor/base/enum_names.h"
+#include "tensor/base/text.h"
 #include "tensor/run.h"
 #include "train/commands/commands.h"
 #include "train/config/selection.h"
@@ -137,17 +139,17 @@ Json to_json(const Unfiltered& u, const Row& filtered) {
           {"flops_expected", expected}};
 }
 
-void print_selection(const Unfiltered& u, const Row& filtered) {
+std::string selection_line(const Unfiltered& u, const Row& filtered) {
   const auto giga = [](const Row& r) {
     return static_cast<double>(r.forward.flops() + r.backward.flops()) * 1e-9;
   };
   const double with = giga(filtered), without = giga(u.total);
   if (u.selection.mode == PatchSelection::Mode::zero) {
-    fmt::print("select: {} of {} patches are zeroed, the sequence stays whole: nothing is saved\n",
-               u.patches - u.selection.keep, u.patches);
-    return;
+    return fmt::format(
+        "select: {} of {} patches are zeroed, the sequence stays whole: nothing is saved\n",
+        u.patches - u.selection.keep, u.patches);
   }
-  fmt::print(
+  return fmt::format(
       "select: {} of {} patches, {:.1f} % of the {:.4f} GFLOP of all; at prob {} a mean of "
       "{:.4f}\n",
       u.selection.keep, u.patches, 100 * with / without, without, u.selection.prob,
@@ -166,20 +168,75 @@ Json to_json(const Row& row) {
           {"bytes_backward", row.backward.bytes()}};
 }
 
-void print_table(const CostTable& table, const Row& total) {
-  fmt::print("{:<22} {:<16} {:>12} {:>16} {:>16} {:>14}\n", "layer", "op", "parameters",
-             "FLOPs forward", "FLOPs backward", "bytes");
-  const auto line = [](const Row& row) {
-    fmt::print("{:<22} {:<16} {:>12} {:>16} {:>16} {:>14}\n", row.layer, row.op, row.parameters,
-               row.forward.flops(), row.backward.flops(),
-               row.forward.bytes() + row.backward.bytes());
+// "blocks.3.attn" -> "blocks.*.attn"; what belongs to no layer by its op, if it has parameters.
+std::string part_of(const Row& row) {
+  if (row.layer.empty()) return row.parameters > 0 ? row.op : "other ops";
+  std::string part = row.layer;
+  const std::size_t number = part.find('.') + 1;
+  if (number > 0 && std::isdigit(static_cast<unsigned char>(part[number])))
+    part.replace(number, part.find('.', number) - number, "*");
+  return part;
+}
+
+// One row a part of the model, those of all blocks together.
+std::vector<Row> summary_of(const CostTable& table) {
+  std::vector<Row> parts;
+  for (const Row& row : table.rows()) {
+    const std::string name = part_of(row);
+    auto part = std::ranges::find(parts, name, &Row::layer);
+    if (part == parts.end()) part = parts.insert(part, Row{name, "", 0, {}, {}});
+    part->parameters += row.parameters;
+    part->forward += row.forward;
+    part->backward += row.backward;
+  }
+  return parts;
+}
+
+std::uint64_t bytes_of(const Row& row) { return row.forward.bytes() + row.backward.bytes(); }
+
+void print_layers(const CostTable& table, const Row& total) {
+  TextTable text({"layer", "op", "parameters", "FLOPs forward", "FLOPs backward", "bytes"}, 2);
+  const auto add = [&](const Row& row) {
+    text.add({row.layer, row.op, with_separators(row.parameters),
+              with_separators(row.forward.flops()), with_separators(row.backward.flops()),
+              with_separators(bytes_of(row))});
   };
-  for (const Row& row : table.rows()) line(row);
-  line(total);
-  fmt::print(
+  for (const Row& row : table.rows()) add(row);
+  add(total);
+  fmt::print("{}", text.text(columns_of(stdout)));
+}
+
+void print_summary(const CostTable& table, const Row& total) {
+  TextTable text({"part", "parameters", "forward", "backward", "FLOPs %", "bytes"});
+  const auto flops = [](const Row& r) {
+    return static_cast<double>(r.forward.flops() + r.backward.flops());
+  };
+  const auto add = [&](const Row& row) {
+    text.add({row.layer, with_separators(row.parameters),
+              with_prefix(static_cast<double>(row.forward.flops()), "FLOP"),
+              with_prefix(static_cast<double>(row.backward.flops()), "FLOP"),
+              fmt::format("{:.1f}", 100 * flops(row) / flops(total)),
+              with_prefix(static_cast<double>(bytes_of(row)), "B")});
+  };
+  for (const Row& part : summary_of(table)) add(part);
+  add(total);
+  fmt::print("{}", text.text(columns_of(stdout)));
+}
+
+std::string model_line(const Config& config) {
+  const ModelConfig& m = config.model;
+  return fmt::format(
+      "{}: {} attention, {} blocks of width {}, {} heads of {}, {} x {} pixels in "
+      "{} patches\n\n",
+      config.run.name, m.attention, m.depth, m.emb_size, m.heads,
+      m.dim_head > 0 ? m.dim_head : m.emb_size / m.heads, m.img_size, m.img_size, patches_of(m));
+}
+
+std::string total_line(const Row& total) {
+  return fmt::format(
       "\n{} parameters; one image: forward {:.4f} GFLOP ({:.4f} in products), backward {:.4f} "
       "({:.4f})\n",
-      total.parameters, static_cast<double>(total.forward.flops()) * 1e-9,
+      with_separators(total.parameters), static_cast<double>(total.forward.flops()) * 1e-9,
       static_cast<double>(total.forward.flops_mm) * 1e-9,
       static_cast<double>(total.backward.flops()) * 1e-9,
       static_cast<double>(total.backward.flops_mm) * 1e-9);
@@ -205,30 +262,33 @@ Json phases_json(const Config& config) {
   return phases;
 }
 
-void print_growth(const Config& config, const PatchSelection& selection) {
+std::string growth_line(const Config& config, const PatchSelection& selection) {
   const std::size_t last = config.phases.size() - 1;
-  if (selection.keep_end == selection.keep || !step_cost(config, last)) return;
-  fmt::print(
+  if (selection.keep_end == selection.keep || !step_cost(config, last)) return "";
+  return fmt::format(
       "select: {} patches in the last epoch; over all epochs, a step of {} images takes a "
       "mean of {:.4f} GFLOP\n",
       *selection.keep_end, config.phases[last].train.batch_size,
       mean_of_epochs(config, last) * 1e-9);
 }
 
-void print_phases(const Config& config) {
-  if (config.phases.size() == 1 && &kind_of(config.phases[0]) == &kSupervised) return;
+std::string phase_lines(const Config& config) {
+  if (config.phases.size() == 1 && &kind_of(config.phases[0]) == &kSupervised) return "";
+  std::string lines;
   for (std::size_t i = 0; i < config.phases.size(); ++i) {
     const std::string& kind = config.phases[i].kind;
     if (const auto cost = step_cost(config, i))
-      fmt::print("phase {} {}: a step of {} images, forward {:.4f} GFLOP, backward {:.4f}\n", i,
-                 kind, cost->images, static_cast<double>(cost->forward.flops()) * 1e-9,
-                 static_cast<double>(cost->backward.flops()) * 1e-9);
+      lines +=
+          fmt::format("phase {} {}: a step of {} images, forward {:.4f} GFLOP, backward {:.4f}\n",
+                      i, kind, cost->images, static_cast<double>(cost->forward.flops()) * 1e-9,
+                      static_cast<double>(cost->backward.flops()) * 1e-9);
     else
-      fmt::print("phase {} {}: {}\n", i, kind,
-                 kind_of(config.phases[i]).learner
-                     ? "on what is left by pruning, see info --weights"
-                     : "no training steps");
+      lines += fmt::format("phase {} {}: {}\n", i, kind,
+                           kind_of(config.phases[i]).learner
+                               ? "on what is left by pruning, see info --weights"
+                               : "no training steps");
   }
+  return lines;
 }
 
 // Those of a file with weights, if one is given.
@@ -253,10 +313,14 @@ int info_command(const InfoOptions& options) {
     unfiltered = {*selection, patches_of(config.model),
                   total_of(table_of_one_image(config, model, {}))};
   if (!options.json) {
-    print_table(table, total);
-    if (unfiltered) print_selection(*unfiltered, total);
-    if (selection) print_growth(config, *selection);
-    print_phases(config);
+    if (!options.layers) print_folded(stdout, model_line(config));
+    options.layers ? print_layers(table, total) : print_summary(table, total);
+    std::string text = total_line(total);
+    if (unfiltered) text += selection_line(*unfiltered, total);
+    if (selection) text += growth_line(config, *selection);
+    text += phase_lines(config);
+    if (!options.layers) text += "Every op of every layer: --layers\n";
+    print_folded(stdout, text);
     return 0;
   }
   Json layers = Json::array();

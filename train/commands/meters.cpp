@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "energy/meters/choice.h"
+#include "tensor/base/columns.h"
+#include "tensor/base/text.h"
 #include "train/commands/commands.h"
 
 namespace hg {
@@ -77,11 +79,16 @@ void print_json(const MeterChoice& choice, const std::optional<Watched>& watched
 }
 
 void print_table(const MeterChoice& choice) {
-  constexpr const char* kRow = "{:<14} {:<9} {}\n";
-  fmt::print(kRow, "meter", "verdict", "why");
+  constexpr std::size_t kWhy = 26;  // where it begins
+  const auto row = [](std::string_view meter, std::string_view verdict, std::string_view why) {
+    const std::string left = fmt::format("{:<15} {}", meter, verdict);
+    fmt::print("{}\n", hanging(trimmed(left), why, columns_of(stdout), kWhy));
+  };
+  row("meter", "verdict", "why");
   for (const energy::Candidate& c : choice.candidates) {
-    fmt::print(kRow, c.name, energy::to_string(c.verdict), c.reason);
-    if (!c.enable.empty()) fmt::print(kRow, "", "", "to enable it: " + c.enable);
+    row(c.name, energy::to_string(c.verdict), c.reason);
+    // A command to be copied stays in one piece.
+    if (!c.enable.empty()) fmt::print("{:<{}}to enable it: {}\n", "", kWhy, c.enable);
   }
 }
 

@@ -26,9 +26,8 @@ void use_device(const Config& config) {
 }
 
 void ModelOptions::tell_device(const Config& loaded) const {
-  if (loaded.run.device != RunConfig::DeviceChoice::auto_ || device_of(loaded.run) != Device::cpu)
-    return;
-  if (cuda::compiled() || !device.empty())
+  const bool on_cpu = device_of(loaded.run) == Device::cpu;
+  if (loaded.run.device == RunConfig::DeviceChoice::auto_ && on_cpu && !device.empty())
     fmt::print(stderr, "run.device = \"auto\": on the CPU ({})\n", cuda::unavailable());
 }
 

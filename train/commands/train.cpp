@@ -1,4 +1,5 @@
 // hgtrain train: a run folder with configuration, metrics, energy, checkpoint and summary.
+#include "tensor/base/columns.h"
 #include "tensor/base/files.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
@@ -40,24 +41,27 @@ void print_result(const Config& config, const RunEnding& ending, const std::stri
                        : ending.end == RunEnd::finished ? "not judged by classes"
                                                         : "not evaluated yet";
   for (const auto& [name, value] : s.figures) scores += fmt::format(", {} {:.4f}", name, value);
+  std::string text;
   if (ending.end == RunEnd::budget)
-    fmt::print(
+    text += fmt::format(
         "{}: joule budget of {} J used up ({:.3f} J) after step {}; --resume with a larger "
         "run.joule_budget goes on\n",
         s.name, config.run.joule_budget, s.energy_j.value, ending.steps);
-  fmt::print("{}: {}{}, {:.0f} s, {}, {} {}, {} to {}, {}{}; {}\n", s.name,
-             ending.end == RunEnd::interrupted ? "interrupted, " : "", scores, s.seconds,
-             with_prefix(static_cast<double>(s.flops), "FLOP"), with_prefix(s.energy_j.value, "J"),
-             s.energy_kind, with_prefix(s.energy_j.low, "J"), with_prefix(s.energy_j.high, "J"),
-             with_prefix(s.co2_g, "g CO2"),
-             s.select && !s.select->saves ? " (patches zeroed, not dropped: nothing saved)" : "",
-             folder);
+  text += fmt::format(
+      "{}: {}{}, {:.0f} s, {}, {} {}, {} to {}, {}{}; {}\n", s.name,
+      ending.end == RunEnd::interrupted ? "interrupted, " : "", scores, s.seconds,
+      with_prefix(static_cast<double>(s.flops), "FLOP"), with_prefix(s.energy_j.value, "J"),
+      s.energy_kind, with_prefix(s.energy_j.low, "J"), with_prefix(s.energy_j.high, "J"),
+      with_prefix(s.co2_g, "g CO2"),
+      s.select && !s.select->saves ? " (patches zeroed, not dropped: nothing saved)" : "", folder);
   if (const std::string note = s.cpu_share_note(); !note.empty())
-    fmt::print("{}: {}\n", s.name, note);
+    text += fmt::format("{}: {}\n", s.name, note);
   if (!s.meter_notes.empty())
-    fmt::print("{}: faults of the meter: {}; the energy is between {} and {}\n", s.name,
-               s.meter_notes, with_prefix(s.energy_j.low, "J"), with_prefix(s.energy_j.high, "J"));
-  if (!ending.trace_note.empty()) fmt::print("{}: {}\n", s.name, ending.trace_note);
+    text += fmt::format("{}: faults of the meter: {}; the energy is between {} and {}\n", s.name,
+                        s.meter_notes, with_prefix(s.energy_j.low, "J"),
+                        with_prefix(s.energy_j.high, "J"));
+  if (!ending.trace_note.empty()) text += fmt::format("{}: {}\n", s.name, ending.trace_note);
+  print_folded(stdout, text);
 }
 
 }  // namespace

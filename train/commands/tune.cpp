@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tensor/base/columns.h"
 #include "tensor/base/files.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
@@ -248,9 +249,11 @@ void Tuning::tell() const {
     fmt::print("{}\n", to_json(status_).dump());
     return;
   }
-  fmt::print("{}Judged on {} training images that are held out{}; the test images were not used.\n",
-             table(), tuning_.held_out,
-             tuning_.held_out_here ? ", a tenth, as data.validation is 0" : " (data.validation)");
+  const std::string text = fmt::format(
+      "{}Judged on {} training images that are held out{}; the test images were not used.\n",
+      table(), tuning_.held_out,
+      tuning_.held_out_here ? ", a tenth, as data.validation is 0" : " (data.validation)");
+  print_folded(stdout, text);
   const bool done = std::string_view(status_) == "finished";
   fmt::print("All that was tried: {}/tune.json\n", folder_);
   if (done) fmt::print("To be run by hgtrain experiment: {}/tuned.toml\n", folder_);

@@ -41,6 +41,18 @@ struct Key {
   std::string_view meaning;
 };
 
+// What people and shells want to know of a key.
+struct KeyText {
+  std::string name;                  // with its section
+  std::vector<std::string> choices;  // of a bool true and false; empty: anything
+  bool path = false;
+  std::string_view meaning;
+};
+// All keys, those of phases as `phase` has them ("phase.0").
+std::vector<KeyText> key_texts(const std::string& phase = "phase.0");
+// "phase.3" of "phase.3.train.epochs"; "phase.0" of what names no phase.
+std::string phase_part(std::string_view name);
+
 bool is_path_key(std::string_view name);  // by its full name
 // A path that a file in `folder` names, as the program finds it.
 std::string path_from(const std::string& folder, const std::string& path);
@@ -113,5 +125,7 @@ std::string toml_value(const Value& value);
 // The known key that someone who wrote `name` is likely to have meant: a wrong section costs as
 // much as one wrong letter.
 std::string nearest_key(std::string_view name);
+// The key that `name` stands for here or in timm and PyTorch ("lr", "batch-size"); "": none.
+std::string key_meant(std::string_view name);
 
 }  // namespace hg

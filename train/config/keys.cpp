@@ -131,40 +131,42 @@ auto make_key(std::string_view name, Check check, std::string_view meaning) {
 
 namespace {
 
-// "phase.3" of "phase.3.train.epoch"; "phase.0" of what names no phase.
+// Calls f(full name, key) for every key, of a phase with this prefix.
+template <class F>
+void for_each_key(const std::string& phase, F&& f) {
+  constexpr std::string_view kFirst = "phase.0";
+  Config config;
+  config.phases.push_back(phase_of(config));
+  for_each_section_and_phase(config, [&]<class Section>(std::string prefix, const Section&) {
+    if (prefix.starts_with(kFirst)) prefix.replace(0, kFirst.size(), phase);
+    for (const Key<Section>& key : keys_of<Section>())
+      f(fmt::format("{}.{}", prefix, key.name), key);
+  });
+}
+
+}  // namespace
+
 std::string phase_part(std::string_view name) {
   const std::string_view phase = "phase.";
   if (!name.starts_with(phase)) return "phase.0";
   return std::string(name.substr(0, name.find('.', phase.size())));
 }
 
-// Every key by its full name, of a phase with this prefix.
-std::vector<std::string> all_key_names(const std::string& phase) {
-  constexpr std::string_view kFirst = "phase.0";
-  Config config;
-  config.phases.push_back(phase_of(config));
-  std::vector<std::string> names;
-  for_each_section_and_phase(config, [&]<class Section>(std::string prefix, const Section&) {
-    if (prefix.starts_with(kFirst)) prefix.replace(0, kFirst.size(), phase);
-    for (const auto& key : keys_of<Section>())
-      names.push_back(fmt::format("{}.{}", prefix, key.name));
+std::vector<KeyText> key_texts(const std::string& phase) {
+  std::vector<KeyText> texts;
+  for_each_key(phase, [&]<class Section>(std::string name, const Key<Section>& key) {
+    const bool is_bool = std::holds_alternative<bool>(key.get(Section{}));
+    texts.push_back({std::move(name),
+                     is_bool ? std::vector<std::string>{"true", "false"} : key.check.choices,
+                     key.check.path, key.meaning});
   });
-  return names;
+  return texts;
 }
 
-}  // namespace
-
 bool is_path_key(std::string_view name) {
-  constexpr std::string_view kFirst = "phase.0";
-  std::string normal(name);
-  if (const std::string phase = phase_part(name); name.starts_with(phase))
-    normal.replace(0, phase.size(), kFirst);
-  Config config;
-  config.phases.push_back(phase_of(config));
   bool found = false;
-  for_each_section_and_phase(config, [&]<class Section>(const std::string& prefix, const Section&) {
-    for (const Key<Section>& key : keys_of<Section>())
-      found |= key.check.path && normal == fmt::format("{}.{}", prefix, key.name);
+  for_each_key(phase_part(name), [&](const std::string& known, const auto& key) {
+    found |= key.check.path && name == known;
   });
   return found;
 }
@@ -216,67 +218,6 @@ void check_value(const Check& check, CountOrFraction value, const std::string& w
   else
     usage_require(value.value >= 1 && value.value <= kLargestInt, who,
                   "expected a count of at least 1, got {}", value.value);
-}
-
-namespace {
-
-// Names that timm, PyTorch and transformers have for keys of ours.
-constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
-    {"lr", "train.learning_rate"},
-    {"wd", "train.weight_decay"},
-    {"batch", "train.batch_size"},
-    {"num_epochs", "train.epochs"},
-    {"opt", "train.optimizer"},
-    {"sched", "train.schedule"},
-    {"scheduler", "train.schedule"},
-    {"warmup", "train.warmup_epochs"},
-    {"clip_grad", "train.grad_clip"},
-    {"smoothing", "loss.label_smoothing"},
-    {"layers", "model.depth"},
-    {"num_layers", "model.depth"},
-    {"num_hidden_layers", "model.depth"},
-    {"embed_dim", "model.emb_size"},
-    {"hidden_size", "model.emb_size"},
-    {"width", "model.emb_size"},
-    {"dim", "model.emb_size"},
-    {"num_heads", "model.heads"},
-    {"num_attention_heads", "model.heads"},
-    {"image_size", "model.img_size"},
-    {"input_size", "model.img_size"},
-    {"in_chans", "model.in_channels"},
-    {"num_channels", "model.in_channels"},
-    {"classes", "model.num_classes"},
-    {"num_labels", "model.num_classes"},
-    {"drop_rate", "model.dropout"},
-    {"dataset", "data.name"},
-    {"path", "data.root"},
-    {"dir", "data.root"},
-    {"data_dir", "data.root"},
-    {"pretrained", "run.init_from"},
-    {"checkpoint", "run.init_from"},
-    {"num_threads", "run.threads"},
-};
-
-std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
-
-}  // namespace
-
-std::string nearest_key(std::string_view name) {
-  std::vector<std::string> keys = all_key_names(phase_part(name));
-  for (const auto& [other, ours] : kOtherNames) {
-    if (last_part(name) != other) continue;
-    const std::string of_phase = fmt::format("{}.{}", phase_part(name), ours);
-    const bool is_key = std::find(keys.begin(), keys.end(), of_phase) != keys.end();
-    return name.starts_with("phase.") && is_key ? of_phase : std::string(ours);
-  }
-  std::string best;
-  std::size_t least = std::numeric_limits<std::size_t>::max();
-  for (std::string& known : keys) {
-    const std::size_t changes =
-        std::min(edit_distance(name, known), edit_distance(last_part(name), last_part(known)) + 1);
-    if (changes < least) least = changes, best = std::move(known);
-  }
-  return best;
 }
 
 }  // namespace hg

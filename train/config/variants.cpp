@@ -49,6 +49,14 @@ AttentionVariant parse_variant(const std::string& text, const std::string& optio
 
 }  // namespace
 
+std::string variants_help() {
+  return fmt::format(
+      "variants of attention ({}), each with options if any: a KEY of [attention], else of "
+      "[model], "
+      "or SECTION.KEY, as in softmax,mgk:heads=2:dim_head=16",
+      fmt::join(nn::attention_names(), ", "));
+}
+
 std::vector<AttentionVariant> parse_variants(std::string_view list, const std::string& option) {
   std::vector<AttentionVariant> variants;
   for (const std::string& text : split_outside_brackets(list, ','))

@@ -9,9 +9,9 @@
 
 namespace hg {
 
-inline constexpr const char* kVariantsHelp =
-    "variants of attention, as NAME[:KEY=VALUE]...,...; a KEY of [attention], else of [model], or "
-    "SECTION.KEY: softmax,mgk:heads=2:dim_head=16";
+// For the help of an option that takes them.
+inline constexpr const char* kVariantsType = "ATTENTION,...";
+std::string variants_help();
 
 struct AttentionVariant {
   std::string label;                  // as it was given

@@ -1,28 +1,12 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "tensor/base/columns.h"
 #include "train/experiment/results.h"
 
 namespace hg::experiment {
 namespace {
 
 using Row = std::vector<std::string>;
-
-// Columns as wide as their widest cell; the first to the left, figures to the right.
-std::string aligned(const std::vector<Row>& rows) {
-  std::vector<std::size_t> widths(rows[0].size(), 0);
-  for (const Row& row : rows)
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
-  std::string text;
-  for (const Row& row : rows) {
-    for (std::size_t c = 0; c < row.size(); ++c)
-      text += c == 0 ? fmt::format("{:<{}}", row[c], widths[c])
-                     : fmt::format("  {:>{}}", row[c], widths[c]);
-    text += '\n';
-  }
-  return text;
-}
 
 std::string mean_and_sd(const statistics::ArmSummary& s, int decimals) {
   if (!s.sd) return fmt::format("{:.{}f}", s.mean, decimals);
@@ -65,11 +49,12 @@ std::string target_cell(const ArmResult& arm) {
 
 }  // namespace
 
-std::string to_table(const Results& r) {
+std::string to_table(const Results& r, std::size_t columns) {
   const Analysis& a = r.analysis;
-  std::vector<Row> rows{{"arm", "runs", "energy J", "GFLOP", "s", "micro F1"}};
-  rows[0].insert(rows[0].end(), kComparisonColumns.begin(), kComparisonColumns.end());
-  rows[0].push_back("to target");
+  Row head{"arm", "runs", "energy J", "GFLOP", "s", "micro F1"};
+  head.insert(head.end(), kComparisonColumns.begin(), kComparisonColumns.end());
+  head.push_back("to target");
+  TextTable table(head);
   for (const ArmResult& arm : a.arms) {
     Row row{arm.name,
             std::to_string(arm.runs.size()),
@@ -80,20 +65,20 @@ std::string to_table(const Results& r) {
     const Row compared = comparison_cells(a, arm);
     row.insert(row.end(), compared.begin(), compared.end());
     row.push_back(target_cell(arm));
-    rows.push_back(row);
+    table.add(row);
   }
-  std::string text = fmt::format("{}\n\n", r.plan.question);
+  std::string text = r.plan.question + "\n\n", after;
   if (!a.arms.empty()) {
     const RunFigures& run = a.arms[0].runs[0];
-    text += aligned(rows) +
-            fmt::format("\nEnergy {}: {}. {}.\n", run.energy_kind, run.energy_source, r.machine);
+    after = fmt::format("\nEnergy {}: {}. {}.\n", run.energy_kind, run.energy_source, r.machine);
   }
-  if (a.target) text += fmt::format("Target micro F1 {:.4f}: {}.\n", a.target->f1, a.target->rule);
-  text += fmt::format("\n{}\n", r.answer.headline);
-  for (const ArmAnswer& arm : r.answer.arms) text += fmt::format("- {}: {}\n", arm.arm, arm.text);
-  if (!r.answer.goal.empty()) text += r.answer.goal + "\n";
-  for (const std::string& caveat : r.answer.caveats) text += caveat + "\n";
-  return text;
+  if (a.target) after += fmt::format("Target micro F1 {:.4f}: {}.\n", a.target->f1, a.target->rule);
+  after += fmt::format("\n{}\n", r.answer.headline);
+  for (const ArmAnswer& arm : r.answer.arms) after += fmt::format("- {}: {}\n", arm.arm, arm.text);
+  if (!r.answer.goal.empty()) after += r.answer.goal + "\n";
+  for (const std::string& caveat : r.answer.caveats) after += caveat + "\n";
+  return folded_lines(text, columns, 0) + (a.arms.empty() ? "" : table.text(columns)) +
+         folded_lines(after, columns, 2);
 }
 
 }  // namespace hg::experiment

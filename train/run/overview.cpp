@@ -41,6 +41,14 @@ std::string phase_line(const Config& config, std::size_t i) {
   return line;
 }
 
+// The CPU goes without saying unless it was asked for.
+std::string device_line(const RunConfig& run) {
+  const bool on_cpu = device_of(run) == Device::cpu;
+  if (on_cpu && run.device == RunConfig::DeviceChoice::auto_)
+    return fmt::format("threads: {}", cpu::threads());
+  return fmt::format("device: {}, {} threads", on_cpu ? "CPU" : "GPU", cpu::threads());
+}
+
 }  // namespace
 
 std::vector<std::string> overview(const Config& config, const PhaseData& data) {
@@ -51,9 +59,7 @@ std::vector<std::string> overview(const Config& config, const PhaseData& data) {
   lines.push_back(fmt::format("model: {} attention, {} parameters", config.model.attention,
                               nn::Vit(options_to_measure(config), 0, true).parameters().count()));
   for (std::size_t i = 0; i < config.phases.size(); ++i) lines.push_back(phase_line(config, i));
-  lines.push_back(fmt::format("device: {}, {} threads",
-                              device_of(config.run) == Device::cpu ? "CPU" : "GPU",
-                              cpu::threads()));
+  lines.push_back(device_line(config.run));
   return lines;
 }
 

@@ -1,7 +1,6 @@
 #include "train/run/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <cstdlib>
 
 #include "tensor/base/clock.h"
+#include "tensor/base/columns.h"
 #include "tensor/base/text.h"
 
 namespace hg {
@@ -18,10 +18,10 @@ constexpr double kRedrawSeconds = 0.1;
 constexpr double kNewestWeight = 0.05;  // of a step in the running mean
 constexpr std::size_t kWidestBar = 30, kNarrowestBar = 8;
 
-int terminal_columns(std::FILE* out) {
-  winsize size{};
-  const bool known = ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : 80;
+int bar_columns(std::FILE* out) {
+  constexpr int kUsual = 80;
+  const auto columns = static_cast<int>(std::min<std::size_t>(columns_of(out), 1000));
+  return columns > 0 ? columns : kUsual;
 }
 
 bool wants_color() {
@@ -95,7 +95,7 @@ void Progress::step(std::int64_t images, double loss,
   state_.seconds_left =
       static_cast<double>(std::max<std::int64_t>(steps_ - done_, 0)) * step_seconds_;
   state_.fields = fields ? fields() : ProgressFields{};
-  fmt::print(out_, "\r{}\x1b[K", render_progress(state_, terminal_columns(out_), color_));
+  fmt::print(out_, "\r{}\x1b[K", render_progress(state_, bar_columns(out_), color_));
   std::fflush(out_);
   bar_shown_ = true;
 }
@@ -106,7 +106,7 @@ void Progress::line(std::string_view text) {
 
 void Progress::warning(std::string_view text) {
   clear();
-  fmt::print(out_, "{}\n", text);
+  fmt::print(out_, "{}\n", folded_lines(text, columns_of(out_)));
   std::fflush(out_);
 }
 

@@ -41,9 +41,10 @@ class Progress {
   void begin(std::string title);  // steps follow; the time since the last one does not count
   // `fields` is asked only when a bar is drawn.
   void step(std::int64_t images, double loss, const std::function<ProgressFields()>& fields = {});
-  void line(std::string_view text);     // a line that stays, such as the result of an epoch
-  void note(std::string_view text);     // a line that stays, where there is a bar
-  void warning(std::string_view text);  // a line that stays, also when quiet
+  // Lines that stay, folded on a terminal.
+  void line(std::string_view text);     // such as the result of an epoch
+  void note(std::string_view text);     // where there is a bar
+  void warning(std::string_view text);  // also when quiet
 
  private:
   void clear();
