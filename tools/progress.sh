@@ -52,7 +52,7 @@ progress() {
     # All packages are fetched first, then installed: about a third of the time, and the rest.
     match($0, /(dl|pm)status:/) {
       split(substr($0, RSTART), n, ":")
-      show(n[1] == "dlstatus" ? n[3] / 3 : 33 + n[3] * 2 / 3, n[4])
+      show(n[1] == "dlstatus" ? n[3] / 3 : (100 + 2 * n[3]) / 3, n[4])
     }
     END { if (terminal) printf "\r\033[K" }'
 }

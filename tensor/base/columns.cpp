@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 
 #include "tensor/base/text.h"
@@ -25,6 +26,20 @@ std::vector<std::string_view> parts_of(std::string_view text, std::string_view s
     begin = end;
   }
   return parts;
+}
+
+// Words with the blanks before them; a number and its unit are one.
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  bool number = false;
+  for (const std::string_view part : parts_of(text, " ")) {
+    if (number)
+      words.back() = {words.back().data(), words.back().size() + part.size()};
+    else
+      words.push_back(part);
+    number = !number && std::isdigit(static_cast<unsigned char>(part.back()));
+  }
+  return words;
 }
 
 std::string_view without_blanks_before(std::string_view text) {
@@ -49,8 +64,7 @@ std::string fold(const std::vector<std::string_view>& parts, std::size_t columns
   };
   for (const std::string_view part : parts) {
     const bool too_long = indent + width_of(without_blanks_before(part)) > columns;
-    for (const std::string_view word : too_long ? parts_of(part, " ") : std::vector{part})
-      put(word);
+    for (const std::string_view word : too_long ? words_of(part) : std::vector{part}) put(word);
   }
   return lines;
 }
@@ -77,7 +91,7 @@ std::string folded(std::string_view text, std::size_t columns, std::size_t inden
   indent = std::min(indent, columns / 2);
   const bool of_figures =
       without_blanks_before(text).find(kBetweenFigures) != std::string_view::npos;
-  if (!of_figures) return fold(parts_of(text, " "), columns, indent, 0);
+  if (!of_figures) return fold(words_of(text), columns, indent, 0);
   return fold(parts_of(text, kBetweenFigures), columns, indent, 0);
 }
 
@@ -87,7 +101,7 @@ std::string hanging(std::string_view left, std::string_view right, std::size_t c
   const std::string start =
       std::string(left) + (fits ? "" : "\n") + std::string(fits ? at - width_of(left) : at, ' ');
   if (columns == 0) return start + std::string(right);
-  return start + fold(parts_of(right, " "), std::max(columns, at + 10), at, at);
+  return start + fold(words_of(right), std::max(columns, at + 10), at, at);
 }
 
 std::string folded_lines(std::string_view text, std::size_t columns, std::size_t indent) {

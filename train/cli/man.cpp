@@ -51,7 +51,7 @@ std::string entry_of(const OptionText& option) {
 }
 
 std::string as_typed(const std::vector<std::string>& lines) {
-  std::string text = ".PP\n.nf\n.RS\n";
+  std::string text = ".nf\n.RS\n";
   for (const std::string& line : lines) text += escaped(line) + "\n";
   return text + ".RE\n.fi\n";
 }
@@ -80,7 +80,7 @@ std::string section_of(const CommandText& command, const CommandText& program) {
   const std::string usage = usage_of(command, program.name + " " + command.name);
   std::string text = fmt::format(".SS {}\n{}.\n{}", escaped(usage), escaped(command.help),
                                  options_of(command, program));
-  if (!command.examples.empty()) text += as_typed(command.examples);
+  if (!command.examples.empty()) text += ".PP\n" + as_typed(command.examples);
   return text + own_exit_codes(command, program);
 }
 

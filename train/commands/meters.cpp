@@ -79,9 +79,9 @@ void print_json(const MeterChoice& choice, const std::optional<Watched>& watched
 }
 
 void print_table(const MeterChoice& choice) {
-  constexpr std::size_t kWhy = 26;  // where it begins
+  constexpr std::size_t kWhy = 25;  // where it begins
   const auto row = [](std::string_view meter, std::string_view verdict, std::string_view why) {
-    const std::string left = fmt::format("{:<15} {}", meter, verdict);
+    const std::string left = fmt::format("{:<14} {}", meter, verdict);
     fmt::print("{}\n", hanging(trimmed(left), why, columns_of(stdout), kWhy));
   };
   row("meter", "verdict", "why");

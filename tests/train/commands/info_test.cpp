@@ -84,7 +84,7 @@ TEST_CASE("info gives each layer of DeiT-tiny its share") {
   CHECK(macs(layers, "", "head") == 192000);
   const Outcome table = hgtrain({"info", "deit-tiny"});
   CHECK(table.code == 0);
-  CHECK(table.out.find("5717416 parameters") != std::string::npos);
+  CHECK(table.out.find("5,717,416 parameters") != std::string::npos);
 }
 
 TEST_CASE("info counts a step of every phase") {

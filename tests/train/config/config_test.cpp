@@ -139,6 +139,17 @@ TEST_CASE("unknown keys are errors that name the nearest known one") {
                                     {"model.hidden_size", "model.emb_size"},
                                     {"phase.0.train.lr", "phase.0.train.learning_rate"},
                                     {"phase.0.model.layers", "model.depth"},
+                                    {"train.num_train_epochs", "train.epochs"},
+                                    {"train.max_grad_norm", "train.grad_clip"},
+                                    {"train.Weight-Decay", "train.weight_decay"},
+                                    {"optim.lr", "train.learning_rate"},
+                                    {"model.nhead", "model.heads"},
+                                    {"model.d_model", "model.emb_size"},
+                                    {"model.mlp_dim", "model.mlp_ratio"},
+                                    {"model.attn_drop_rate", "attention.dropout"},
+                                    {"model.drop_path_rate", "model.drop_path"},
+                                    {"model.global_pool", "model.pool"},
+                                    {"data.data_path", "data.root"},
                                     {"trian.epochs", "train.epochs"}})
     CHECK(key_fault(fmt::format("{}=1", other)).ends_with(fmt::format("did you mean {}?", ours)));
   CHECK(key_fault("seed=3") == "--set: seed: unknown key; did you mean run.seed?");

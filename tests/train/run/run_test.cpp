@@ -177,7 +177,7 @@ TEST_CASE("a run begins with what it trains, on what, and how its energy is know
   tells(" images to train on, ");
   tells("model: softmax attention, ");
   tells("supervised, 4 epochs; an image takes ");
-  tells("device: CPU, ");
+  tells("threads: 1\n");
   tells("; CO2 of Italy");
   CHECK(outcome.out.find("FLOP, ") != std::string::npos);
   CHECK(outcome.out.find("J modelled, ") != std::string::npos);  // and then the interval
