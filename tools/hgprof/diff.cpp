@@ -177,7 +177,8 @@ std::string spread_text(const Noisy& uj) {
   return uj.noise ? fmt::format("+-{:.4f}", (uj.noise->high - uj.noise->low) / 2 * 1e-3) : "+-?";
 }
 
-void add_line(TextTable& table, const std::string& name, const RowFigures& a, const RowFigures& b) {
+void add_change(TextTable& table, const std::string& name, const RowFigures& a,
+                const RowFigures& b) {
   table.add({name, fmt::format("{:.4f}", a.uj.value * 1e-3), spread_text(a.uj),
              fmt::format("{:.4f}", b.uj.value * 1e-3), spread_text(b.uj), percent_text(a.uj, b.uj),
              fmt::format("{:.3f}", a.seconds.value * 1e3),
@@ -188,8 +189,8 @@ void add_line(TextTable& table, const std::string& name, const RowFigures& a, co
 void print(const std::vector<Change>& changes, const Profile& a, const Profile& b) {
   TextTable table({"of one step, medians", "mJ A", "", "mJ B", "", "change", "ms A", "ms B",
                    "change", "FLOPs"});
-  for (const Change& c : changes) add_line(table, name_of(c.label), c.a, c.b);
-  add_line(table, "total", a.total, b.total);
+  for (const Change& c : changes) add_change(table, name_of(c.label), c.a, c.b);
+  add_change(table, "total", a.total, b.total);
   fmt::print("{}", table.text(columns_of(stdout)));
   print_folded(stdout,
                "+- half of what 90 % of the steps span; ~ within noise: these spans of A and B "

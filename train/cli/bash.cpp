@@ -8,7 +8,7 @@ namespace {
 
 // Bash cuts words at "=": they are cut out of the line anew, and where "=" breaks words, an answer
 // begins after the last one.
-constexpr const char* kFunctions =
+constexpr const char* kBashScript =
     R"script(# Bash completion for @P@, made by `@P@ completion bash`.
 
 _@P@_choices() {
@@ -81,10 +81,10 @@ _@P@() {
 complete -F _@P@ @P@
 )script";
 
-std::string action(const Offer& offer) {
+std::string bash_action(const Offer& offer) {
   std::string text;
   if (!offer.words.empty())
-    text += (offer.list ? "_@P@_list " : "_@P@_words ") + quoted(joined(offer.words)) + "; ";
+    text += (offer.list ? "_@P@_list " : "_@P@_words ") + in_quotes(joined(offer.words)) + "; ";
   if (offer.settings) text += "_@P@_setting; ";
   if (offer.files)
     text += "_@P@_files -f; ";
@@ -93,17 +93,17 @@ std::string action(const Offer& offer) {
   return text;
 }
 
-std::string case_of(const CommandText& command, const std::string& name) {
+std::string bash_case(const CommandText& command, const std::string& name) {
   std::string text = "    " + name + ")\n        case $previous in\n";
   std::vector<std::string> names;
   for (const OptionText& option : command.flags()) {
     names.insert(names.end(), option.names.begin(), option.names.end());
     if (!option.value.empty())
-      text +=
-          "        " + joined(option.names, " | ") + ") " + action(option.offer) + "return ;;\n";
+      text += "        " + joined(option.names, " | ") + ") " + bash_action(option.offer) +
+              "return ;;\n";
   }
   text += "        esac\n        if [[ $cur == -* ]]; then\n            _@P@_words " +
-          quoted(joined(names)) + "\n            return\n        fi\n";
+          in_quotes(joined(names)) + "\n            return\n        fi\n";
   Offer offer;
   for (const CommandText& inner : command.commands) offer.words.push_back(inner.name);
   for (const OptionText& argument : command.arguments()) {
@@ -112,7 +112,7 @@ std::string case_of(const CommandText& command, const std::string& name) {
     offer.files |= more.files;
     offer.folders |= more.folders;
   }
-  return text + "        " + action(offer) + "\n        ;;\n";
+  return text + "        " + bash_action(offer) + "\n        ;;\n";
 }
 
 }  // namespace
@@ -123,14 +123,14 @@ std::string bash_completion(const CommandText& program) {
   for (const KeyText& key : key_texts()) {
     keys.push_back(key.name);
     if (!key.choices.empty())
-      choices += "    " + key.name + ") echo " + quoted(joined(key.choices)) + " ;;\n";
+      choices += "    " + key.name + ") echo " + in_quotes(joined(key.choices)) + " ;;\n";
   }
   for (const CommandText& command : program.commands) {
     commands.push_back(command.name);
-    cases += case_of(command, command.name);
+    cases += bash_case(command, command.name);
   }
-  cases += case_of(program, "''");
-  std::string text = replaced(kFunctions, "@CASES@", cases);
+  cases += bash_case(program, "''");
+  std::string text = replaced(kBashScript, "@CASES@", cases);
   text = replaced(text, "@CHOICES@", choices);
   text = replaced(text, "@KEYS@", joined(keys));
   text = replaced(text, "@PATHS@", joined(path_keys(), " | "));

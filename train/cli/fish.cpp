@@ -6,7 +6,7 @@
 namespace hg::manual {
 namespace {
 
-constexpr const char* kFunctions = R"(# Fish completion for @P@, made by `@P@ completion fish`.
+constexpr const char* kFishScript = R"(# Fish completion for @P@, made by `@P@ completion fish`.
 
 function __@P@_setting
     set -l key (commandline -ct | string replace -r '^--set=' '' | string split -m 1 =)
@@ -30,11 +30,11 @@ complete -c @P@ -f
 )";
 
 std::string fish_quoted(std::string_view text) {
-  return quoted(replaced(std::string(text), "\\", "\\\\"), "\\'");
+  return in_quotes(replaced(std::string(text), "\\", "\\\\"), "\\'");
 }
 
 // What completes a value, as options of `complete`.
-std::string action(const Offer& offer) {
+std::string fish_action(const Offer& offer) {
   std::string text;
   if (offer.files) text += " -F";
   std::string from;
@@ -47,18 +47,19 @@ std::string action(const Offer& offer) {
   return from.empty() ? text : text + " -a " + fish_quoted(from);
 }
 
-std::string lines_of(const CommandText& command, const std::string& condition) {
+std::string fish_lines(const CommandText& command, const std::string& condition) {
   const std::string start = "complete -c @P@ -n " + fish_quoted(condition);
   std::string text;
   for (const OptionText& option : command.flags()) {
     text += start;
     for (const std::string& name : option.names)
       text += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
-    if (!option.value.empty()) text += (option.offer.files ? " -r" : " -x") + action(option.offer);
+    if (!option.value.empty())
+      text += (option.offer.files ? " -r" : " -x") + fish_action(option.offer);
     text += " -d " + fish_quoted(option.help) + "\n";
   }
   for (const OptionText& argument : command.arguments())
-    if (const std::string own = action(argument.offer); !own.empty())
+    if (const std::string own = fish_action(argument.offer); !own.empty())
       text += start + own + " -d " + fish_quoted(argument.value) + "\n";
   return text;
 }
@@ -75,14 +76,14 @@ std::string fish_completion(const CommandText& program) {
   }
   for (const CommandText& command : program.commands) {
     names += " " + command.name;
-    commands += lines_of(command, "__fish_seen_subcommand_from " + command.name);
+    commands += fish_lines(command, "__fish_seen_subcommand_from " + command.name);
   }
   const std::string none = "not __fish_seen_subcommand_from" + names;
   for (const CommandText& command : program.commands)
     commands += "complete -c @P@ -n " + fish_quoted(none) + " -a " + command.name + " -d " +
                 fish_quoted(command.help) + "\n";
-  commands += lines_of(program, none);
-  std::string text = replaced(kFunctions, "@CHOICES@", choices);
+  commands += fish_lines(program, none);
+  std::string text = replaced(kFishScript, "@CHOICES@", choices);
   text = replaced(text, "@KEYS@", keys.substr(1));
   text = replaced(text, "@PATHS@", joined(path_keys()));
   return replaced(text + commands, "@P@", program.name);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kLeft = 24;  // columns of names; a longer one has a line of its own
 
-std::string entry(const std::string& left, const std::string& right, std::size_t columns) {
+std::string help_entry(const std::string& left, const std::string& right, std::size_t columns) {
   return hanging("  " + left, right, columns, kLeft) + "\n";
 }
 
@@ -24,11 +24,12 @@ std::string usage_of(const OptionText& argument) {
   return argument.required ? shown : "[" + shown + "]";
 }
 
-std::string entries(const std::string& title, const std::vector<OptionText>& options,
-                    std::size_t columns) {
+std::string help_entries(const std::string& title, const std::vector<OptionText>& options,
+                         std::size_t columns) {
   if (options.empty()) return "";
   std::string text = "\n" + title + ":\n";
-  for (const OptionText& option : options) text += entry(head_of(option), help_of(option), columns);
+  for (const OptionText& option : options)
+    text += help_entry(head_of(option), help_of(option), columns);
   return text;
 }
 
@@ -53,9 +54,9 @@ std::string help_text(const CommandText& command, const std::string& name, std::
   std::string text =
       fmt::format("{}\n\nUsage: {}\n", folded(command.help, columns, 0), usage_of(command, name));
   if (!command.commands.empty()) text += "\nCommands:\n";
-  for (const CommandText& c : command.commands) text += entry(c.name, c.help, columns);
-  text += entries("Arguments", command.arguments(), columns);
-  text += entries("Options", command.flags(), columns);
+  for (const CommandText& c : command.commands) text += help_entry(c.name, c.help, columns);
+  text += help_entries("Arguments", command.arguments(), columns);
+  text += help_entries("Options", command.flags(), columns);
   if (!command.commands.empty())
     for (const NameList& list : name_lists())
       text += fmt::format("\n{}:\n{}\n", list.title,

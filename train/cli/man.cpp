@@ -36,18 +36,18 @@ std::string escaped(std::string_view text) {
 std::string bold(std::string_view text) { return "\\fB" + escaped(text) + "\\fR"; }
 std::string italic(std::string_view text) { return "\\fI" + escaped(text) + "\\fR"; }
 
-std::string entry(const std::string& head, std::string_view text) {
+std::string man_entry(const std::string& head, std::string_view text) {
   return fmt::format(".TP\n{}\n{}\n", head, escaped(text));
 }
 
-std::string entry_of(const OptionText& option) {
+std::string man_option(const OptionText& option) {
   std::vector<std::string> names;
   for (const std::string& name : option.names) names.push_back(bold(name));
   std::string head = fmt::format("{}", fmt::join(names, ", "));
   if (!option.value.empty()) head += (option.by_place() ? "" : " ") + italic(option.value);
   const std::string initial =
       option.initial.empty() ? "" : fmt::format(" (default: {})", option.initial);
-  return entry(head, option.help + initial);
+  return man_entry(head, option.help + initial);
 }
 
 std::string as_typed(const std::vector<std::string>& lines) {
@@ -70,9 +70,9 @@ std::string own_exit_codes(const CommandText& command, const CommandText& progra
 // All commands have --help: it is told once.
 std::string options_of(const CommandText& command, const CommandText& program) {
   std::string text;
-  for (const OptionText& argument : command.arguments()) text += entry_of(argument);
+  for (const OptionText& argument : command.arguments()) text += man_option(argument);
   for (const OptionText& flag : command.flags())
-    if (&command == &program || flag.names.back() != "--help") text += entry_of(flag);
+    if (&command == &program || flag.names.back() != "--help") text += man_option(flag);
   return text;
 }
 
@@ -104,9 +104,9 @@ std::string man_page(const CommandText& program, const std::string& version) {
                         escaped(fmt::format("{}", fmt::join(list.names, ", "))));
   text += ".SH EXIT STATUS\n";
   for (const auto& [code, meaning] : program.exit_codes)
-    text += entry(bold(std::to_string(code)), meaning);
+    text += man_entry(bold(std::to_string(code)), meaning);
   text += ".SH ENVIRONMENT\n";
-  for (const auto& [name, meaning] : kEnvironment) text += entry(bold(name), meaning);
+  for (const auto& [name, meaning] : kEnvironment) text += man_entry(bold(name), meaning);
   if (!program.examples.empty()) text += ".SH EXAMPLES\n" + as_typed(program.examples);
   return text + ".SH SEE ALSO\n" +
          (program.name == "hgtrain" ? "\\fBhgprof\\fR(1)\n" : "\\fBhgtrain\\fR(1)\n");

@@ -13,7 +13,7 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text;
 }
 
-std::string quoted(std::string_view text, std::string_view quote) {
+std::string in_quotes(std::string_view text, std::string_view quote) {
   return "'" + replaced(std::string(text), "'", quote) + "'";
 }
 

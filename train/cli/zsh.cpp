@@ -6,7 +6,7 @@
 namespace hg::manual {
 namespace {
 
-constexpr const char* kFunctions = R"(#compdef @P@
+constexpr const char* kZshScript = R"(#compdef @P@
 # Zsh completion for @P@, made by `@P@ completion zsh`.
 
 _@P@_setting() {
@@ -39,7 +39,7 @@ std::string in_spec(std::string_view text) {
   return out;
 }
 
-std::string action(const Offer& offer) {
+std::string zsh_action(const Offer& offer) {
   std::string text;
   if (offer.list)
     text += "_values -s , name " + joined(offer.words) + "; ";
@@ -54,46 +54,47 @@ std::string action(const Offer& offer) {
 }
 
 // '--out=[run folder]:DIR:{_files -/}', once for each name of an option.
-std::string specs_of(const OptionText& option) {
+std::string zsh_specs(const OptionText& option) {
   const std::string value =
-      option.value.empty() ? "" : ":" + in_spec(option.value) + ":" + action(option.offer);
+      option.value.empty() ? "" : ":" + in_spec(option.value) + ":" + zsh_action(option.offer);
   std::string text;
   for (const std::string& name : option.names) {
     const bool joins = !option.value.empty() && name.starts_with("--");
     const std::string head = option.repeated ? "*" + name : "(" + joined(option.names) + ")" + name;
     text += " \\\n            " +
-            quoted(head + (joins ? "=" : "") + "[" + in_spec(option.help) + "]" + value);
+            in_quotes(head + (joins ? "=" : "") + "[" + in_spec(option.help) + "]" + value);
   }
   return text;
 }
 
-std::string specs_of(const CommandText& command) {
+std::string zsh_specs(const CommandText& command) {
   std::string text;
-  for (const OptionText& flag : command.flags()) text += specs_of(flag);
+  for (const OptionText& flag : command.flags()) text += zsh_specs(flag);
   for (const OptionText& argument : command.arguments())
-    text += " \\\n            " + quoted((argument.repeated ? "*:" : ":") +
-                                         in_spec(argument.value) + ":" + action(argument.offer));
+    text +=
+        " \\\n            " + in_quotes((argument.repeated ? "*:" : ":") + in_spec(argument.value) +
+                                        ":" + zsh_action(argument.offer));
   return text;
 }
 
-std::string case_of(const CommandText& command) {
+std::string zsh_case(const CommandText& command) {
   return "    " + command.name + ")\n        shift words; (( CURRENT-- ))\n        _arguments" +
-         specs_of(command) + " ;;\n";
+         zsh_specs(command) + " ;;\n";
 }
 
 // Of the program itself: its commands, and what may stand there without one.
-std::string case_of_program(const CommandText& program) {
+std::string zsh_program(const CommandText& program) {
   std::string text =
       "    *)\n        if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then\n"
       "            local -a commands=(\n";
   for (const CommandText& command : program.commands)
-    text += "                " + quoted(command.name + ":" + in_spec(command.help)) + "\n";
+    text += "                " + in_quotes(command.name + ":" + in_spec(command.help)) + "\n";
   text += "            )\n            _describe -t commands command commands\n";
   for (const OptionText& argument : program.arguments()) {
-    const std::string own = action(argument.offer);
+    const std::string own = zsh_action(argument.offer);
     if (own != " ") text += "            " + own.substr(1, own.size() - 2) + "\n";
   }
-  return text + "            return\n        fi\n        _arguments" + specs_of(program) + " ;;\n";
+  return text + "            return\n        fi\n        _arguments" + zsh_specs(program) + " ;;\n";
 }
 
 }  // namespace
@@ -106,8 +107,8 @@ std::string zsh_completion(const CommandText& program) {
     if (!key.choices.empty())
       choices += "    " + key.name + ") compadd -- " + joined(key.choices) + " ;;\n";
   }
-  for (const CommandText& command : program.commands) cases += case_of(command);
-  std::string text = replaced(kFunctions, "@CASES@", cases + case_of_program(program));
+  for (const CommandText& command : program.commands) cases += zsh_case(command);
+  std::string text = replaced(kZshScript, "@CASES@", cases + zsh_program(program));
   text = replaced(text, "@CHOICES@", choices);
   text = replaced(text, "@KEYS@", joined(keys));
   text = replaced(text, "@PATHS@", joined(path_keys(), " | "));

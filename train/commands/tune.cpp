@@ -95,7 +95,8 @@ Plan Tuning::identity() const {
 bool Tuning::train(std::size_t arm, std::size_t candidate, std::size_t rung) {
   const TunedArm& tuned = tuning_.arms[arm];
   const Config config = at_rung(tuned.candidates[candidate].config, tuned.divisors[rung]);
-  const Arm as_arm{fmt::format("{}-c{}-r{}", tuned.name, candidate + 1, rung + 1), "", config};
+  const experiment::Arm as_arm{fmt::format("{}-c{}-r{}", tuned.name, candidate + 1, rung + 1), "",
+                               config};
   const PlannedRun run{&as_arm, tuning_.plan.first_seed};
   const std::string own = run_folder(folder_, run);
   if (progress_of(folder_, run) != RunProgress::finished) {
