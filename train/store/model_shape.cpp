@@ -1,5 +1,6 @@
 #include "train/store/model_shape.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -97,7 +98,9 @@ ModelShape ShapeReader::read(bool heads_told) {
 }  // namespace
 
 bool holds_model(const std::string& path) {
-  return is_folder(path) ? is_file(RunFolder{path}.model()) : path.ends_with(".safetensors");
+  constexpr const char* kEndings[] = {".safetensors", ".pth", ".pt", ".bin", ".ckpt"};
+  if (is_folder(path)) return is_file(model_file(path));
+  return std::ranges::any_of(kEndings, [&](const char* ending) { return path.ends_with(ending); });
 }
 
 ModelShape shape_of_model(const std::string& path, bool heads_told) {

@@ -6,7 +6,8 @@
 
 namespace hg {
 
-// A .safetensors file, or a folder with model.safetensors in it.
+// Whether the path names a model's file, or a folder with one in it. Files of torch.save are some,
+// too: what reads one says how to convert it.
 bool holds_model(const std::string& path);
 
 // Settings of [model] by the shapes of a model's tensors, and run.init_from, so that training

@@ -30,9 +30,12 @@ inline std::string config_beside(const std::string& path) {
   return is_file(config) ? config : "";
 }
 
-// The model of a run folder, or the file that the path names.
+// The model of a run folder, or of one by Hugging Face, or the file that the path names. Where
+// there is a file of torch.save alone it is that, so that reading it says how to convert it.
 inline std::string model_file(const std::string& path) {
-  return is_folder(path) ? RunFolder{path}.model() : path;
+  if (!is_folder(path)) return path;
+  const std::string own = RunFolder{path}.model(), theirs = path + "/pytorch_model.bin";
+  return !is_file(own) && is_file(theirs) ? theirs : own;
 }
 
 }  // namespace hg

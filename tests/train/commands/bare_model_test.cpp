@@ -165,3 +165,28 @@ TEST_CASE("a model by Hugging Face that lacks a part is refused by its name") {
   write_safetensors(files.hf + "/model.safetensors", as_transformers(files.weights));
   check_refused(hgtrain({"info", files.hf}), 2, {"config.json", "num_attention_heads"});
 }
+
+TEST_CASE("a file of torch.save gets the line that converts it, wherever it is named") {
+  const TempFolder folder;
+  const std::string zip = "PK\x03\x04" + std::string(2000, 'x');
+  for (const std::string name : {"a.pth", "a.pt", "a.bin"}) {
+    const std::string path = folder / name;
+    put(path, zip);
+    const std::string line = "torch.load('" + path + "', weights_only=True)";
+    for (const Arguments& command :
+         {Arguments{"info", path},
+          {"train", path},
+          {"eval", path, "--config", "shapes"},
+          {"train", "shapes", "--out", folder / "run", "--set", "run.init_from=" + path}})
+      check_refused(hgtrain(command), 2, {path, "file of torch.save", line});
+  }
+  const std::string hf = folder / "hf";
+  make_folder(hf);
+  put(hf + "/config.json", R"({"num_attention_heads": 2})");
+  put(hf + "/pytorch_model.bin", zip);
+  check_refused(hgtrain({"info", hf}), 2, {hf + "/pytorch_model.bin", "file of torch.save"});
+  check_refused(
+      hgtrain({"train", "shapes", "--out", folder / "run", "--set", "run.init_from=" + hf}), 2,
+      {hf + "/pytorch_model.bin", "file of torch.save"});
+  CHECK(!exists(folder / "run"));
+}
