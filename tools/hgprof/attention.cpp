@@ -209,9 +209,11 @@ std::string row_text(const Curve& curve, std::size_t i) {
 // In one line, or where the terminal is narrow each pass in a line of its own.
 void print_passes(std::string line) {
   const std::size_t columns = columns_of(stdout);
+  constexpr std::string_view kPass = "  | ", kOwnLine = "\n    | ";
   if (columns > 0 && width_of(line) > columns)
-    for (std::size_t at = 0; (at = line.find("  | ", at)) != std::string::npos; at += 2)
-      line.replace(at, 2, "\n    ");
+    for (std::size_t at = 0; (at = line.find(kPass, at)) != std::string::npos;
+         at += kOwnLine.size())
+      line.replace(at, kPass.size(), kOwnLine);
   fmt::print("{}\n", line);
 }
 

@@ -136,8 +136,9 @@ int ops_command(const OpsOptions& options) {
                             {"ops", ops}}
                            .dump());
   else
-    fmt::print("{} threads, {} trials; energy: {} by {} ({})\n", cpu::threads(), kTrialsPerOp,
-               energy::to_string(meter.kind()), meter.name(), meter.source());
+    print_folded(stdout, fmt::format("{} threads, {} trials; energy: {} by {} ({})\n",
+                                     cpu::threads(), kTrialsPerOp, energy::to_string(meter.kind()),
+                                     meter.name(), meter.source()));
   return 0;
 }
 
