@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "tensor/base/process.h"
 #include "tensor/base/usage_error.h"
 #include "tools/hgprof/commands.h"
 #include "train/commands/cli.h"
@@ -103,6 +104,7 @@ void require_config(const Command& app, const std::string& config) {
 int run(int argc, char** argv) {
   Command app("Says where the joules of training go, by layer, op and phase", "hgprof");
   app.example("hgprof cifar10 --by layer --html joules.html");
+  set_program_version(version_of("hgprof"));
   app.require_subcommand(0, 1);
   prepare(app, version_of("hgprof"));
   prof::ProfileOptions profile;

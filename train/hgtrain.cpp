@@ -1,5 +1,6 @@
 // hgtrain: trains, evaluates and exchanges Vision Transformers.
 #include "data/image_file.h"
+#include "tensor/base/process.h"
 #include "train/commands/cli.h"
 #include "train/config/variants.h"
 #include "train/run/signals.h"
@@ -128,10 +129,15 @@ void add_tune(CLI::App& app, TuneOptions& o) {
   add_json(app, o);
 }
 void add_report(CLI::App& app, ReportOptions& o) {
-  app.add_option("RUN_DIR", o.folders, "run folders")->required();
+  app.add_option("RUN_DIR", o.folders, "run folders, or the folder of an experiment")->required();
   app.add_option("--out", o.out,
                  "file to write (default: report.html in the run folder; of several runs, here)")
       ->type_name("FILE");
+}
+void add_watch(CLI::App& app, WatchOptions& o) {
+  app.add_option("RUN_DIR", o.folder, "folder of a run or an experiment")->required();
+  app.add_option("--port", o.port, "port on this machine (default: 8765); 0: any that is free")
+      ->check(CLI::Range(0, 65535));
 }
 void add_keys(CLI::App& app, ConfigOptions& o) {
   app.add_option("CONFIG", o.config, "configuration whose values are shown");
@@ -176,8 +182,12 @@ void add_commands(Commands& all) {
           tune_command)
       .example("hgtrain tune mine.toml --runs 12")
       .exits(kInterruptedExitCode, kInterrupted);
-  all.add("report", "A page on a run, or on several side by side", add_report, report_command)
+  all.add("report", "A page on a run, on several side by side, or on an experiment", add_report,
+          report_command)
       .example("hgtrain report runs/a runs/b --out both.html");
+  all.add("watch", "The page of a run under way, live in a browser on this machine", add_watch,
+          watch_command)
+      .example("hgtrain watch runs/shapes");
   all.add("config", "Every key of a configuration", add_keys, config_command)
       .example("hgtrain config cifar10 --set model.attention=mgk");
   all.add("meters", "Every energy meter considered, and why it is used", add_meters, meters_command)
@@ -190,6 +200,7 @@ void add_commands(Commands& all) {
 int run(int argc, char** argv) {
   Command app("Trains, evaluates and exchanges Vision Transformers", "hgtrain");
   app.example("hgtrain train shapes").exits(kInterruptedExitCode, kInterrupted);
+  set_program_version(version_of("hgtrain"));
   app.require_subcommand(1);
   prepare(app, version_of("hgtrain"));
   Commands commands{app};

@@ -1,5 +1,6 @@
 #include "energy/meters/cpu_info.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -76,6 +77,11 @@ CpuInfo read_cpu_info(const std::string& sys) {
   info.allowed = std::clamp(cpu::processors(), 1, info.threads);
   info.packages = count_packages(sys, info.threads);
   return info;
+}
+
+std::string described(const CpuInfo& cpu) {
+  return fmt::format("{}, {} of {} threads{}", cpu.brand.empty() ? "unknown CPU" : cpu.brand,
+                     cpu.allowed, cpu.threads, cpu.virtual_machine ? ", virtual machine" : "");
 }
 
 }  // namespace hg::energy

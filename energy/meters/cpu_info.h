@@ -20,4 +20,7 @@ struct CpuInfo {
 // `sys`: /sys or what stands for it.
 CpuInfo read_cpu_info(const std::string& sys);
 
+// "Intel Xeon ..., 2 of 2 threads"
+std::string described(const CpuInfo& cpu);
+
 }  // namespace hg::energy

@@ -1,4 +1,4 @@
-// A flame graph of joules as inline SVG: layers above, ops below, widths in proportion.
+// A flame graph of joules as HTML: layers above, ops below, widths in proportion.
 #pragma once
 
 #include <span>
@@ -8,8 +8,9 @@
 
 namespace hg::energy {
 
-// Frames have class "f0" .. "f5" for colours and a <title> with joules, share and interval; text
-// takes the page's colour. `unattributed` and `profiler` are frames of their own.
-std::string flame_svg(std::span<const LedgerRow> rows);
+// <div class="flame"> with an <i> for each frame: its class "f0" .. "f5" is for colours, its title
+// has joules, interval, share and kind. Above stand a field for searching and a button that ends
+// zooming, both for the page's script. `unattributed` and `profiler` are frames of their own.
+std::string flame_html(std::span<const LedgerRow> rows);
 
 }  // namespace hg::energy

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 
 #include "tensor/base/files.h"
@@ -21,7 +22,34 @@ double meminfo_bytes(const std::string& meminfo, std::string_view key) {
   return 0;
 }
 
+// In single quotes where a shell would read anything into it.
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string& version_of_program() {
+  static std::string version;
+  return version;
+}
+
 }  // namespace
+
+// The kernel ends each argument with a zero byte.
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string text;
+  for (std::string word; std::getline(file, word, '\0');)
+    text += (text.empty() ? "" : " ") + shell_word(word);
+  return text;
+}
+
+void set_program_version(std::string version) { version_of_program() = std::move(version); }
+std::string program_version() { return version_of_program(); }
 
 std::uint64_t peak_rss_bytes() {
   rusage usage{};

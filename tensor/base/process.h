@@ -1,4 +1,4 @@
-// Memory and CPU time of this process, and memory of the machine it runs on.
+// What this process is, its memory and CPU time, and memory of the machine it runs on.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,11 @@
 #include <string>
 
 namespace hg {
+
+std::string command_line();  // as a shell would take it; "" where the system does not tell
+// What --version prints, once the program's main() has said it.
+void set_program_version(std::string version);
+std::string program_version();
 
 std::uint64_t peak_rss_bytes();  // the most memory that this process has had
 

@@ -1,61 +1,77 @@
-// A profile as one self-contained HTML page.
+// A profile as one self-contained HTML page, made of the kit of hgtrain's reports.
 #include <fmt/format.h>
 
 #include "energy/output/flame.h"
-#include "tensor/base/text.h"
 #include "tools/hgprof/table.h"
+#include "train/report/html.h"
 
 namespace hg::prof {
 namespace {
 
-constexpr std::string_view kStyle = R"(
-:root { color-scheme: light dark; --line: #8884; }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 1rem auto; padding: 0 1rem; max-width: 75rem; }
-pre { white-space: pre-wrap; }
-.flame { width: 100%; height: auto; font: 12px ui-monospace, monospace; }
-.flame text { fill: #111; pointer-events: none; }
-.f0 { fill: #c9d6df; } .f1 { fill: #9fd3c7; } .f2 { fill: #f6c978; }
-.f3 { fill: #f2a07b; } .f4 { fill: #b8c5f2; } .f5 { fill: #e6b3d3; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: .15rem .5rem; border-bottom: 1px solid var(--line); text-align: right; }
-th, td { white-space: nowrap; }
-th:nth-child(-n+3), td:nth-child(-n+3) { text-align: left; }
-)";
+using report::cell;
+using report::label_cell;
+using report::no_cell;
+
+std::string per_cell(double a, double b, double scale) {
+  return b > 0 ? cell(a / b * scale, 1) : no_cell();
+}
 
 std::string row_html(const energy::LedgerRow& r, std::int64_t total) {
-  const auto uj = static_cast<double>(r.energy_uj);
-  const auto per = [](double a, double b, double scale) {
-    return b > 0 ? fmt::format("{:.1f}", a / b * scale) : std::string("-");
-  };
-  return fmt::format(
-      "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.4f}</td><td>{:.4f} - {:.4f}</td>"
-      "<td>{}</td><td>{:.4f}</td><td>{:.2f}</td><td>{:.3f}</td><td>{:.2f}</td><td>{}</td>"
-      "<td>{}</td><td>{}</td></tr>\n",
-      escape_html(r.label.phase), escape_html(r.label.layer), escape_html(r.label.op), r.calls,
-      r.joules().value, r.joules().low, r.joules().high, per(uj, static_cast<double>(total), 100),
-      static_cast<double>(r.static_uj) * 1e-6, r.seconds * 1e3, static_cast<double>(r.flops) * 1e-9,
-      static_cast<double>(r.bytes) * 1e-6, per(static_cast<double>(r.flops), r.seconds, 1e-9),
-      per(uj, static_cast<double>(r.flops), 1e6), energy::to_string(r.kind));
+  const auto uj = static_cast<double>(r.energy_uj), flops = static_cast<double>(r.flops);
+  const Interval mj{uj * 1e-3, static_cast<double>(r.low_uj) * 1e-3,
+                    static_cast<double>(r.high_uj) * 1e-3};
+  return "<tr>" + label_cell(r.label.phase) + label_cell(r.label.layer) + label_cell(r.label.op) +
+         cell(static_cast<double>(r.calls), 0) + cell(mj.value, 3) +
+         cell(fmt::format("{:.3f} to {:.3f}", mj.low, mj.high), mj.high - mj.low) +
+         per_cell(uj, static_cast<double>(total), 100) +
+         cell(static_cast<double>(r.static_uj) * 1e-3, 3) + cell(r.seconds * 1e3, 2) +
+         cell(flops * 1e-9, 3) + cell(static_cast<double>(r.bytes) * 1e-6, 2) +
+         per_cell(flops, r.seconds, 1e-9) + per_cell(uj, flops, 1e6) + "</tr>\n";
+}
+
+std::string rows_table(const energy::Ledger& ledger) {
+  std::string html = report::table_head(
+      {"phase", "layer", "op"}, {"calls", "mJ", "95 % interval", "share %", "static mJ", "ms",
+                                 "GFLOP", "MB", "GF/s", "pJ/FLOP"});
+  for (const energy::LedgerRow& row : ledger.rows) html += row_html(row, ledger.energy_uj);
+  return html + report::kTableEnd;
+}
+
+std::string profile_cards(const energy::Ledger& l, std::int64_t steps) {
+  const auto n = static_cast<double>(steps);
+  const Interval j = l.joules();
+  const auto flops = static_cast<double>(energy::sum_of(l.rows).flops);
+  std::string html = "<ul class=\"cards\">\n" +
+                     report::card("Energy of a step", with_prefix(j.value / n, "J"),
+                                  fmt::format("{} to {}", with_prefix(j.low / n, "J"),
+                                              with_prefix(j.high / n, "J"))) +
+                     report::card("Time of a step", with_prefix(l.seconds / n, "s"), "") +
+                     report::card("FLOPs of a step", with_prefix(flops / n, "FLOP"), "");
+  if (l.seconds > 0)
+    html +=
+        report::card("Power", with_prefix(j.value / l.seconds, "W"), "") +
+        report::card("Speed", with_prefix(flops / l.seconds, "FLOP/s"), "") +
+        report::card("Covered by ops",
+                     fmt::format("{:.1f} %", 100 * l.covered_seconds() / l.seconds), "of the time");
+  return html + "</ul>\n";
 }
 
 }  // namespace
 
 std::string page(const std::string& title, const std::string& provenance,
-                 const energy::Ledger& ledger) {
-  std::string rows;
-  for (const energy::LedgerRow& row : ledger.rows) rows += row_html(row, ledger.energy_uj);
-  return fmt::format(
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
-      "content=\"width=device-width,initial-scale=1\"><title>{0}</title><style>{1}</style></head>"
-      "<body><h1>{0}</h1><pre>{2}</pre><h2>Joules by layer and op: {3:.4f} J ({4:.4f} to {5:.4f}, "
-      "{6})</h2>\n{7}<h2>Rows</h2><div class=\"wide\"><table><thead><tr><th>phase</th>"
-      "<th>layer</th><th>op</th><th>calls</th><th>J</th><th>95 %</th><th>share %</th>"
-      "<th>static J</th><th>ms</th><th>GFLOP</th><th>MB</th><th>GF/s</th><th>pJ/FLOP</th>"
-      "<th>kind</th></tr></thead><tbody>\n{8}</tbody></table></div></body></html>\n",
-      escape_html(title), kStyle, escape_html(provenance), ledger.joules().value,
-      ledger.joules().low, ledger.joules().high, energy::to_string(ledger.kind),
-      energy::flame_svg(ledger.rows), rows);
+                 const energy::Ledger& ledger, std::int64_t steps) {
+  std::string html = report::document_start(title) + report::heading(1, title);
+  for (const std::string_view line : split(provenance, '\n'))
+    if (!line.empty()) html += report::paragraph(std::string(line), "soft");
+  html += profile_cards(ledger, steps);
+  html += report::heading(2, "Where the joules went");
+  html += report::figure("Joules by layer and op", energy::flame_html(ledger.rows),
+                         "Width is energy; layers above, their ops below, all phases together. "
+                         "Click a frame to zoom in.");
+  html += report::figure(fmt::format("Rows, sums over {} steps", steps), rows_table(ledger),
+                         "Click a column to sort by it. Static: what the machine would have drawn "
+                         "idle.");
+  return html + report::document_end();
 }
 
 }  // namespace hg::prof

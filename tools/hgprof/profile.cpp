@@ -211,7 +211,7 @@ int profile_command(const ProfileOptions& options) {
     csv->commit();
   }
   if (html) {
-    html->write(page("hgprof " + result.config, provenance(result), result.ledger));
+    html->write(page("hgprof " + result.config, provenance(result), result.ledger, result.steps));
     html->commit();
   }
   if (options.json)

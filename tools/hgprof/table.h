@@ -22,8 +22,8 @@ TextTable table(std::span<const energy::LedgerRow> rows, By by, Sort sort, std::
 void add_line(TextTable& table, const std::string& label, const energy::LedgerRow& row,
               std::int64_t total_uj);
 
-// One self-contained HTML page: flame graph of joules and the whole table.
+// One self-contained HTML page on so many steps: flame graph of joules and the whole table.
 std::string page(const std::string& title, const std::string& provenance,
-                 const energy::Ledger& ledger);
+                 const energy::Ledger& ledger, std::int64_t steps);
 
 }  // namespace hg::prof

@@ -81,6 +81,12 @@ struct ReportOptions {
 };
 int report_command(const ReportOptions& options);
 
+struct WatchOptions {
+  std::string folder;
+  int port = 8765;  // 0: any that is free
+};
+int watch_command(const WatchOptions& options);
+
 struct ExperimentOptions : ModelOptions {
   std::string experiment, shown;  // a built-in name or a file, "list", or "show" and which
   std::string scale, out;

@@ -10,7 +10,7 @@
 #include "tensor/base/usage_error.h"
 #include "train/commands/commands.h"
 #include "train/experiment/folder.h"
-#include "train/experiment/results.h"
+#include "train/experiment/stored.h"
 #include "train/run/run.h"
 
 namespace hg {
@@ -18,32 +18,6 @@ namespace {
 
 using namespace experiment;
 using Json = nlohmann::ordered_json;
-
-std::vector<RunFigures> finished_runs(const std::string& folder,
-                                      const std::vector<PlannedRun>& runs) {
-  std::vector<RunFigures> figures;
-  for (const PlannedRun& run : runs) {
-    if (progress_of(folder, run) != RunProgress::finished) continue;
-    figures.push_back(read_figures(run_folder(folder, run)));
-    figures.back().arm = run.arm->name;
-    figures.back().seed = run.seed;
-    figures.back().folder = "runs/" + run.name();
-  }
-  return figures;
-}
-
-Results write_results(const std::string& folder, const Plan& plan,
-                      const std::vector<PlannedRun>& runs, bool interrupted) {
-  const std::vector<RunFigures> figures = finished_runs(folder, runs);
-  Results results{plan, "", describe_machine(), analyse(plan, figures), {}};
-  results.status = figures.size() == runs.size() ? "finished"
-                   : interrupted                 ? "interrupted"
-                                                 : "running";
-  results.answer = answer(plan, results.analysis);
-  write_file(folder + "/results.json", to_json(results, 2) + "\n");
-  write_file(folder + "/report.html", to_page(results));
-  return results;
-}
 
 // "half, run 7 of 15: green, seed 2, about 41:20 left"
 void announce(const std::string& folder, const Plan& plan, const std::vector<PlannedRun>& runs,
@@ -73,7 +47,7 @@ bool train_all(const ExperimentOptions& options, const std::string& folder, cons
     const RunEnding ending = train_run(config, std::move(data),
                                        {own, true, false, progress_mode(stderr, options.quiet)});
     if (ending.end == RunEnd::interrupted) return false;
-    write_results(folder, plan, runs, false);
+    write_results(folder, plan, runs, kRunning);
   }
   return true;
 }
@@ -127,13 +101,14 @@ int experiment_command(const ExperimentOptions& options) {
   const std::unique_ptr<FolderLock> lock = claim_folder(folder, plan);
   const std::vector<PlannedRun> runs = schedule(plan);
   for (const PlannedRun& run : runs) progress_of(folder, run);  // refuses what is not of this plan
+  if (!is_file(results_file(folder))) write_results(folder, plan, runs, kRunning);
   const bool done = train_all(options, folder, plan, runs);
-  const Results results = write_results(folder, plan, runs, !done);
+  const Results results = write_results(folder, plan, runs, kInterrupted);
   if (options.json)
     fmt::print("{}\n", to_json(results));
   else
-    fmt::print("{}\nResults: {}/results.json\nReport: {}/report.html\n",
-               to_table(results, columns_of(stdout)), folder, folder);
+    fmt::print("{}\nResults: {}\nReport: {}\n", to_table(results, columns_of(stdout)),
+               results_file(folder), page_file(folder));
   return done ? 0 : kInterruptedExitCode;
 }
 

@@ -118,6 +118,13 @@ std::string to_toml(const Config& config);
 // The first key in which they differ: "train.epochs = 5, not 3"; empty: none.
 std::string first_difference(const Config& a, const Config& b);
 
+// The keys in which configurations differ, each with the values they have; "-": it has no such key.
+struct DifferentKey {
+  std::string key;
+  std::vector<std::string> values;
+};
+std::vector<DifferentKey> different_keys(const std::vector<Config>& configs);
+
 // A file that the program holds: its name without ".toml", and its text.
 struct BuiltinText {
   std::string_view name, toml;

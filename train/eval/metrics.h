@@ -31,6 +31,10 @@ class ConfusionMatrix {
   void add(std::int64_t truth, std::int64_t predicted);
   std::int64_t total() const { return total_; }
   std::int64_t count(std::int64_t truth, std::int64_t predicted) const;
+  // Those that occur, with their counts.
+  const std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t>& cells() const {
+    return cells_;
+  }
   Metrics metrics() const;  // throws without samples
 
  private:

@@ -13,11 +13,9 @@ struct Results {
   Answer answer;
 };
 
-// "Intel Xeon ..., 2 of 2 threads"
-std::string describe_machine();
-
 std::string to_json(const Results& results, int indent = -1);  // -1: on one line
-std::string to_page(const Results& results);                   // one self-contained HTML page
+// One self-contained HTML page.
+std::string to_page(const Results& results, bool live = false);
 // Plain text, with the answer below, folded to so many columns; 0: as wide as it is.
 std::string to_table(const Results& results, std::size_t columns = 0);
 

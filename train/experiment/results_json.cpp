@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "energy/meters/cpu_info.h"
 #include "tensor/base/enum_names.h"
 #include "train/experiment/results.h"
 
@@ -155,6 +154,20 @@ Json contrast_json(const Contrast& contrast) {
           {"caveats", c.caveats}};
 }
 
+// What making the page anew takes beside the rest.
+Json plan_json(const Plan& plan) {
+  Json titles = Json::object();
+  for (const Arm& arm : plan.arms) titles[arm.name] = arm.title;
+  Json goal;
+  if (plan.goal)
+    goal = {{"saving_percent", plan.goal->saving_percent}, {"f1_points", plan.goal->f1_points}};
+  return {{"called", plan.called},
+          {"target_f1", or_null(plan.target_f1)},
+          {"target_from", plan.target_from},
+          {"goal", goal},
+          {"titles", titles}};
+}
+
 Json answer_json(const Answer& answer) {
   Json arms = Json::array();
   for (const ArmAnswer& arm : answer.arms)
@@ -170,12 +183,6 @@ Json answer_json(const Answer& answer) {
 }
 
 }  // namespace
-
-std::string describe_machine() {
-  const energy::CpuInfo cpu = energy::read_cpu_info("/sys");
-  return fmt::format("{}, {} of {} threads{}", cpu.brand.empty() ? "unknown CPU" : cpu.brand,
-                     cpu.allowed, cpu.threads, cpu.virtual_machine ? ", virtual machine" : "");
-}
 
 std::string to_json(const Results& r, int indent) {
   const Analysis& a = r.analysis;
@@ -194,6 +201,7 @@ std::string to_json(const Results& r, int indent) {
             {"scale", r.plan.scale},
             {"question", r.plan.question},
             {"status", r.status},
+            {"plan", plan_json(r.plan)},
             {"repeats", r.plan.repeats},
             {"first_seed", r.plan.first_seed},
             {"settings", r.plan.settings},

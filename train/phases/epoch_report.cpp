@@ -10,6 +10,7 @@ std::optional<EpochReport> report_on(const nn::Vit& model, Loader& loader, Judge
   report.test_loss = e->loss;
   report.scores = Scores{e->metrics.accuracy, e->metrics.micro_f1, e->metrics.macro_f1};
   report.data_flops = e->selection_flops;
+  report.confusion = e->confusion;
   if (!e->detection) return report;
   const DetectionMetrics& d = *e->detection;
   report.scores->micro_f1 = d.micro_f1;

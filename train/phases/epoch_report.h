@@ -17,8 +17,9 @@ struct EpochReport {
   std::optional<double> test_loss;
   std::optional<Scores> scores;
   std::uint64_t data_flops = 0;
-  std::map<std::string, double> figures{};  // for summary.json, beside the scores
-  std::string note{};                       // for the line of the epoch, beside the figures
+  std::map<std::string, double> figures{};     // for summary.json, beside the scores
+  std::string note{};                          // for the line of the epoch, beside the figures
+  std::optional<ConfusionMatrix> confusion{};  // of the classes
   std::optional<WeightSpread> spread{};  // on the first test batch, where there is a sparsity term
 };
 

@@ -69,12 +69,13 @@ ModelWeights GradientPhase::result() const {
 std::optional<StepReport> GradientPhase::step() {
   if (!train_loader_.next(batch_)) return std::nullopt;
   const Batchwise done = learner_->learn_from(batch_);
-  if (!optimizer_.step(done.gradients, schedule_.learning_rate(optimizer_.steps()), done.ranges,
-                       done.loss))
+  const double learning_rate = schedule_.learning_rate(optimizer_.steps());
+  if (!optimizer_.step(done.gradients, learning_rate, done.ranges, done.loss))
     learner_->explain(batch_);
   return StepReport{batch_.size(),
                     done.loss,
                     done.sparsity,
+                    learning_rate,
                     batch_.size() * learner_->tokens_per_image(batch_),
                     batch_.selection.unscored,
                     batch_.selection.flops};

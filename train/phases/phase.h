@@ -25,8 +25,9 @@ struct PhaseSetting {
 
 struct StepReport {
   std::int64_t images = 0;
-  double loss = 0;                   // mean over the images
-  double sparsity = 0;               // ... and of it the sparsity term, without its weight
+  double loss = 0;      // mean over the images
+  double sparsity = 0;  // ... and of it the sparsity term, without its weight
+  double learning_rate = 0;
   std::int64_t tokens = 0;           // of all images
   std::int64_t unscored_images = 0;  // whose patches were not chosen by score, for want of one
   std::uint64_t data_flops = 0;      // done for them in the loader's thread

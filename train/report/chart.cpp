@@ -84,21 +84,70 @@ std::string shortened(const std::string& text, std::size_t most) {
   return end == text.size() ? text : text.substr(0, end) + "…";
 }
 
-std::string drawn(const Scale& scale, const Series& series, std::size_t color) {
+std::string hit(double x, double y, const std::string& note) {
+  if (note.empty()) return "";
+  return fmt::format(
+      "<circle class=\"hit\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"8\"><title>{}</title></circle>\n", x,
+      y, escape_html(note));
+}
+
+std::string dot(double x, double y, const char* css, double radius) {
+  return fmt::format("<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"/>", css, x, y,
+                     radius);
+}
+
+// On the side where there is more room.
+std::string mark_label(const std::string& name, double x, double y) {
+  const bool left = x > 0.7 * kWidth;
+  return fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n",
+                     left ? x - 9 : x + 9, y + 4, left ? " text-anchor=\"end\"" : "",
+                     escape_html(shortened(name, 24)));
+}
+
+std::string line_path(const Scale& scale, const std::vector<Point>& points) {
+  std::string d;
+  for (const Point& p : points)
+    d += fmt::format("{}{:.1f} {:.1f}", d.empty() ? "M" : "L", scale.px(p.x), scale.py(p.y));
+  return fmt::format("<path class=\"line\" d=\"{}\"/>\n", d);
+}
+
+std::string band(const Scale& scale, const std::vector<Spread>& spread) {
+  if (spread.size() < 2) return "";
+  std::string d;
+  for (const Spread& s : spread)
+    d += fmt::format("{}{:.1f} {:.1f}", d.empty() ? "M" : "L", scale.px(s.x), scale.py(s.high));
+  for (auto s = spread.rbegin(); s != spread.rend(); ++s)
+    d += fmt::format("L{:.1f} {:.1f}", scale.px(s->x), scale.py(s->low));
+  return fmt::format("<path class=\"band\" d=\"{}Z\"/>\n", d);
+}
+
+// Stairs from the bottom, up to each point and on to the right edge. What lies below is beaten.
+std::string front(const Scale& scale, const std::vector<Point>& points) {
+  if (points.empty()) return "";
+  const double bottom = kHeight - kBottom, right = kWidth - kRight;
+  std::string stairs = fmt::format("M{:.1f} {:.1f}", scale.px(points[0].x), bottom);
+  for (const Point& p : points)
+    stairs += fmt::format("H{:.1f}V{:.1f}", scale.px(p.x), scale.py(p.y));
+  stairs += fmt::format("H{:.1f}", right);
+  return fmt::format("<path class=\"beaten\" d=\"{0}V{1}Z\"/><path class=\"front\" d=\"{0}\"/>\n",
+                     stairs, bottom);
+}
+
+std::string drawn(const Scale& scale, const Series& series, std::size_t place) {
   constexpr std::size_t kMostDots = 60;
-  std::string line, dots;
+  if (series.draw == Draw::front) return front(scale, series.points);
+  const bool line = series.draw == Draw::line || series.draw == Draw::line_and_dots;
+  std::string body = band(scale, series.spread) + (line ? line_path(scale, series.points) : "");
   for (const Point& p : series.points) {
     const double x = scale.px(p.x), y = scale.py(p.y);
-    line += fmt::format("{}{:.1f} {:.1f}", line.empty() ? "M" : "L", x, y);
-    dots += fmt::format(
-        "<g><title>{}</title><circle class=\"hit\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"10\"/><circle "
-        "class=\"dot\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"/></g>\n",
-        escape_html(p.note), x, y, x, y, series.points.size() > kMostDots ? 1.5 : 3.2);
+    if (series.draw == Draw::line_and_dots && series.points.size() <= kMostDots)
+      body += dot(x, y, "dot", 3.2);
+    if (series.draw == Draw::dots) body += dot(x, y, "dot faint", 3.2);
+    if (series.draw == Draw::marks) body += dot(x, y, "mark", 7) + mark_label(series.name, x, y);
+    body += hit(x, y, p.note);
   }
-  if (!series.dots) dots = "";
-  const std::string path =
-      series.line ? fmt::format("<path class=\"line\" d=\"{}\"/>\n", line) : "";
-  return fmt::format("<g class=\"s{}\">{}{}</g>\n", color % kSeriesColors, path, dots);
+  return fmt::format("<g class=\"s{}\">{}</g>\n", series.color.value_or(place) % kSeriesColors,
+                     body);
 }
 
 }  // namespace
@@ -128,14 +177,47 @@ std::string line_chart(const Axes& axes, const std::vector<Series>& series) {
       scale.x.include(p.x);
       scale.y.include(p.y);
     }
-  if (first) return "<p class=\"none\">No epoch has such a figure yet.</p>\n";
+  for (const Series& s : series)
+    for (const Spread& between : s.spread)
+      scale.y.include(between.low), scale.y.include(between.high);
+  if (first) return "<p class=\"none\">There is no such figure yet.</p>\n";
   scale.x.widen();
   scale.y.widen();
   if (axes.x_from_zero) scale.x.low = 0;
+  if (axes.y_from_zero) scale.y.low = 0;
   std::string svg = chart_start(kHeight, fmt::format("{} against {}", axes.y, axes.x));
   svg += grid(scale, axes);
   for (std::size_t i = 0; i < series.size(); ++i) svg += drawn(scale, series[i], i);
   return svg + "</svg>\n";
+}
+
+std::string chart_with_legend(const Axes& axes, const std::vector<Series>& series) {
+  std::vector<std::string> names;
+  for (const Series& s : series) names.push_back(s.name);
+  return (names.size() > 1 ? legend(names) : "") + line_chart(axes, series);
+}
+
+std::vector<Point> thinned(const std::vector<Point>& points, std::size_t most) {
+  if (points.size() <= most) return points;
+  std::vector<Point> means;
+  for (std::size_t i = 0; i < most; ++i) {
+    const std::size_t from = i * points.size() / most, to = (i + 1) * points.size() / most;
+    const auto n = static_cast<double>(to - from);
+    Point mean{0, 0, points[to - 1].note};
+    for (std::size_t k = from; k < to; ++k) {
+      mean.x += points[k].x / n;
+      mean.y += points[k].y / n;
+    }
+    means.push_back(mean);
+  }
+  return means;
+}
+
+Unit energy_unit(double most_j) {
+  if (most_j >= 1e6) return {1e-6, "MJ"};
+  if (most_j >= 1e3) return {1e-3, "kJ"};
+  if (most_j >= 1) return {1, "J"};
+  return {1e3, "mJ"};
 }
 
 std::string legend(const std::vector<std::string>& names) {

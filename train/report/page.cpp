@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include "tensor/base/files.h"
-#include "tensor/base/text.h"
 #include "train/report/html.h"
 #include "train/report/sections.h"
-#include "train/report/style.h"
 
 namespace hg::report {
 namespace {
@@ -15,21 +13,20 @@ constexpr std::size_t kEnd = 1000;  // bytes kept for the closing lines
 
 class Page {
  public:
-  explicit Page(const std::string& title) : html_(document_start(title)) {}
+  Page(const std::string& title, bool live) : html_(document_start(title, live)) {}
   void add(const std::string& html) { html_ += html; }
   // Leaves it out where the page would become too large.
   void add_if_it_fits(const std::string& html, const std::string& what) {
-    if (html_.size() + html.size() + kScript.size() + kEnd <= kMostBytes)
+    if (html_.size() + html.size() + size_of_end() + kEnd <= kMostBytes)
       html_ += html;
     else
       left_out_ += fmt::format("{}{}", left_out_.empty() ? "" : ", ", what);
   }
   std::string end() {
     if (!left_out_.empty() && left_out_.size() < kEnd / 2)
-      html_ += fmt::format("<p class=\"soft\">Left out to keep the page small: {}.</p>\n",
-                           escape_html(left_out_));
+      html_ += paragraph(fmt::format("Left out to keep the page small: {}.", left_out_), "soft");
     else if (!left_out_.empty())
-      html_ += "<p class=\"soft\">Much was left out to keep the page small.</p>\n";
+      html_ += paragraph("Much was left out to keep the page small.", "soft");
     return html_ + document_end();
   }
 
@@ -37,54 +34,67 @@ class Page {
   std::string html_, left_out_;
 };
 
-std::string heading(int level, const std::string& text) {
-  return fmt::format("<h{0}>{1}</h{0}>\n", level, escape_html(text));
-}
-
-void add_run(Page& page, const RunRecord& run, const std::string& name) {
+void add_joules(Page& page, const RunRecord& run, const std::string& name) {
   page.add_if_it_fits(phases(run), "phases of " + name);
   page.add_if_it_fits(flame(run), "flame graph of " + name);
   page.add_if_it_fits(top_rows(run), "rows of " + name);
-  page.add_if_it_fits(details(run), "configuration of " + name);
 }
 
-std::string single(const RunRecord& run) {
-  Page page("Run " + run.name);
-  page.add(heading(1, run.name));
-  page.add(fmt::format("<p class=\"soft\">{}, {} epochs. {}.</p>\n", escape_html(run.status),
-                       run.epochs.size(), escape_html(run.source_text())));
+std::string subtitle(const RunRecord& run) {
+  const std::size_t n = run.epochs.size();
+  std::string text = fmt::format("{}: {} epoch{}", run.status, n, n == 1 ? "" : "s");
+  if (!run.steps.empty()) text += fmt::format(" and {} steps done", run.steps.size());
+  return text + fmt::format(", folder {}", run.folder);
+}
+
+std::string single(const RunRecord& run, bool live) {
+  Page page("Run " + run.name, live);
+  page.add(heading(1, run.name) + paragraph(subtitle(run), "soft"));
+  page.add(paragraph(provenance_of({run}), "soft"));
+  if (const std::string doubts = run.doubts(); !doubts.empty()) page.add(paragraph(doubts));
   page.add(cards(run));
-  page.add(heading(2, "Training"));
-  page.add(curves({run}));
+  page.add(heading(2, "Training") + curves({run}));
+  if (const std::string matrix = confusion(run); !matrix.empty())
+    page.add_if_it_fits(heading(2, "Classes") + matrix, "classes");
   page.add(heading(2, "Where the joules went"));
-  add_run(page, run, run.name);
+  add_joules(page, run, run.name);
   if (run.prediction.made())
-    page.add(heading(2, "Prediction") + "<div class=\"charts\">" + prediction(run) + "</div>");
+    page.add(heading(2, "Prediction") + "<div class=\"charts\">" + prediction(run) + "</div>\n");
+  page.add_if_it_fits(heading(2, "How it was made") + origin(run), "host and command");
+  page.add_if_it_fits(configuration(run), "configuration");
   return page.end();
 }
 
-std::string several(const std::vector<RunRecord>& runs) {
-  Page page(fmt::format("{} runs", runs.size()));
+// All on one run of several, to be opened.
+void add_details(Page& page, const RunRecord& run, const std::string& name) {
+  page.add("<details class=\"run\"><summary>" + escape_html(name) + "</summary>\n");
+  page.add_if_it_fits(paragraph(subtitle(run), "soft") + paragraph(run.doubts(), "soft") +
+                          cards(run) + confusion(run),
+                      "figures of " + name);
+  add_joules(page, run, name);
+  page.add_if_it_fits(origin(run) + configuration(run), "host and configuration of " + name);
+  page.add("</details>\n");
+}
+
+std::string several(const std::vector<RunRecord>& runs, bool live) {
+  const std::vector<std::string> names = names_of(runs);
+  Page page(fmt::format("{} runs", runs.size()), live);
   page.add(heading(1, fmt::format("{} runs side by side", runs.size())));
+  page.add(paragraph(provenance_of(runs), "soft"));
   page.add(heading(2, "Comparison"));
   page.add_if_it_fits(comparison(runs), "comparison");
+  page.add_if_it_fits(settings_that_differ(runs), "settings");
   page.add(heading(2, "Training"));
   page.add_if_it_fits(curves(runs), "training curves");
-  for (const RunRecord& run : runs) {
-    const std::string name = name_among(run, runs);
-    page.add_if_it_fits(
-        heading(2, name) +
-            fmt::format("<p class=\"soft\">{}.</p>\n", escape_html(run.source_text())) + cards(run),
-        "figures of " + name);
-    add_run(page, run, name);
-  }
+  page.add(heading(2, "Each run"));
+  for (std::size_t i = 0; i < runs.size(); ++i) add_details(page, runs[i], names[i]);
   return page.end();
 }
 
 }  // namespace
 
-std::string page(const std::vector<RunRecord>& runs) {
-  return runs.size() == 1 ? single(runs[0]) : several(runs);
+std::string page(const std::vector<RunRecord>& runs, bool live) {
+  return runs.size() == 1 ? single(runs[0], live) : several(runs, live);
 }
 
 void write(const std::vector<std::string>& folders, const std::string& path) {

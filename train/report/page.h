@@ -12,7 +12,7 @@ inline constexpr std::size_t kMostBytes = 1'000'000;
 
 // At most kMostBytes: flame graphs and configurations that would go beyond are left out, and the
 // page says so.
-std::string page(const std::vector<RunRecord>& runs);
+std::string page(const std::vector<RunRecord>& runs, bool live = false);
 
 // Reads the run folders and writes the page.
 void write(const std::vector<std::string>& folders, const std::string& path);

@@ -17,15 +17,8 @@ using energy::LedgerRow;
 
 constexpr std::size_t kTopRows = 40;
 
-std::string card(const std::string& name, const std::string& value, const std::string& interval,
-                 const std::string& source) {
-  return fmt::format(
-      "<li><span class=\"name\">{}</span><b>{}</b><span>{}</span><span>{}</span></li>\n",
-      escape_html(name), escape_html(value), escape_html(interval), escape_html(source));
-}
-
 std::string between(const Interval& i, const char* unit) {
-  return fmt::format("{} to {} (95 %)", with_prefix(i.low, unit), with_prefix(i.high, unit));
+  return fmt::format("{} to {}", with_prefix(i.low, unit), with_prefix(i.high, unit));
 }
 
 Interval scaled(const Interval& i, double factor) {
@@ -38,16 +31,15 @@ std::string f1_card(const RunRecord& run) {
   const std::string value = fmt::format("{:.4f}", *f1);
   if (run.test_images == 0) return card("Micro F1", value, "", "last evaluation");
   const Interval i = share_of(*f1, static_cast<double>(run.test_images));
-  return card("Micro F1", value, fmt::format("{:.4f} to {:.4f} (95 %)", i.low, i.high),
-              fmt::format("measured on {} test images", run.test_images));
+  return card("Micro F1", value, fmt::format("{:.4f} to {:.4f}", i.low, i.high),
+              fmt::format("on {} test images", run.test_images));
 }
 
 std::string co2_card(const RunRecord& run) {
   if (run.co2_g <= 0 || run.energy_j.value <= 0) return "";
   const Interval g = scaled(run.energy_j, run.co2_g / run.energy_j.value);
   return card("CO2", with_prefix(g.value, "g"), between(g, "g"),
-              fmt::format("{}, {} g/kWh, PUE {} ({})", run.country, run.carbon_g_per_kwh, run.pue,
-                          run.carbon_source));
+              fmt::format("{}, {:.0f} g/kWh", run.country, run.carbon_g_per_kwh));
 }
 
 std::string efficiency_cards(const RunRecord& run) {
@@ -55,12 +47,12 @@ std::string efficiency_cards(const RunRecord& run) {
   const std::optional<double> f1 = run.final_f1();
   if (f1 && *f1 > 0) {
     const Interval per = scaled(run.energy_j, 1 / *f1);
-    html += card("Energy per F1", with_prefix(per.value, "J"), between(per, "J"), run.energy_kind);
+    html += card("Energy per F1", with_prefix(per.value, "J"), between(per, "J"));
   }
   if (run.images > 0) {
     const Interval per = scaled(run.energy_j, 1 / static_cast<double>(run.images));
     html += card("Energy per training image", with_prefix(per.value, "J"), between(per, "J"),
-                 fmt::format("{}; {} images, evaluation included", run.energy_kind, run.images));
+                 fmt::format("{} images, evaluation included", run.images));
   }
   return html;
 }
@@ -138,10 +130,10 @@ std::string cards(const RunRecord& run) {
                run.energy_kind);
   html += f1_card(run) + co2_card(run) + efficiency_cards(run);
   if (run.seconds > 0)
-    html += card("Training time", format_duration(run.seconds), "", "measured, wall clock");
+    html += card("Training time", format_duration(run.seconds), "", "evaluation included");
   if (run.flops > 0)
     html += card("FLOPs", with_prefix(static_cast<double>(run.flops), "FLOP"), "",
-                 "counted exactly, evaluation too");
+                 "counted, evaluation included");
   return html + "</ul>\n";
 }
 
@@ -160,9 +152,9 @@ std::string phases(const RunRecord& run) {
           ? fmt::format("Backward takes {:.2f} times the energy of forward. ", backward / forward)
           : "";
   return figure("Joules by phase", body,
-                ratio + fmt::format("The rows sum to the meter exactly. Static: what the machine "
-                                    "would have drawn idle. {}.",
-                                    run.provenance()));
+                ratio +
+                    "The rows sum to the meter exactly. Static: what the machine would have "
+                    "drawn idle.");
 }
 
 std::string prediction(const RunRecord& run) {
@@ -178,16 +170,14 @@ std::string prediction(const RunRecord& run) {
                     predicted.low <= actual && actual <= predicted.high ? "inside" : "outside");
   }
   return figure("Energy as predicted and as it was", bar_chart("Predicted and actual energy", bars),
-                fmt::format("Predicted after step {}: what the meter would say at the end. {} {}.",
-                            run.prediction.step, verdict, run.provenance()));
+                fmt::format("Predicted after step {}: what the meter would say at the end. {}",
+                            run.prediction.step, verdict));
 }
 
 std::string flame(const RunRecord& run) {
-  return figure(
-      "Joules by layer and op", "<div class=\"wide\">" + energy::flame_svg(run.rows) + "</div>\n",
-      fmt::format("Width is energy; layers above, their ops below, all phases together. {}. "
-                  "Point at a frame for its joules and interval. {}.",
-                  relative_bounds(run), run.provenance()));
+  return figure("Joules by layer and op", energy::flame_html(run.rows),
+                "Width is energy; layers above, their ops below, all phases together. Click a "
+                "frame to zoom in.");
 }
 
 std::string top_rows(const RunRecord& run) {
@@ -211,25 +201,26 @@ std::string top_rows(const RunRecord& run) {
     body += cell(std::string(energy::to_string(row.kind)), 0.0) + "</tr>\n";
   }
   body += kTableEnd;
-  return figure(
-      fmt::format("The {} rows with most energy of {}", rows.size(), run.rows.size()), body,
-      fmt::format("Click a column to sort by it. ledger.csv has all rows. {}.", run.provenance()));
+  return figure(fmt::format("The {} rows with most energy of {}", rows.size(), run.rows.size()),
+                body, "Click a column to sort by it. ledger.csv has all rows.");
 }
 
 std::string comparison(const std::vector<RunRecord>& runs) {
+  const std::vector<std::string> names = names_of(runs);
   std::vector<Bar> bars;
   std::string table = table_head({"run", "status"}, {"J", "95 % interval", "micro F1", "J per F1",
                                                      "g CO2", "s", "GFLOP", "J against first"});
+  std::string stacks;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const RunRecord& r = runs[i];
-    bars.push_back({name_among(r, runs), with_prefix(r.energy_j, "J"), r.energy_j, i});
+    bars.push_back({names[i], with_prefix(r.energy_j, "J"), r.energy_j, i});
     const double first = runs[0].energy_j.value;
     const double change = first > 0 ? 100 * (r.energy_j.value / first - 1) : 0;
     const std::optional<double> f1 = r.final_f1();
     const auto four_digits = [](double value) {
       return value > 0 ? cell(fmt::format("{:.4g}", value), value) : no_cell();
     };
-    table += "<tr>" + label_cell(name_among(r, runs)) + label_cell(r.status) +
+    table += "<tr>" + label_cell(names[i]) + label_cell(r.status) +
              cell(fmt::format("{:.4g}", r.energy_j.value), r.energy_j.value) +
              cell(fmt::format("{:.3g} to {:.3g}", r.energy_j.low, r.energy_j.high),
                   r.energy_j.high - r.energy_j.low) +
@@ -237,26 +228,63 @@ std::string comparison(const std::vector<RunRecord>& runs) {
              four_digits(r.co2_g) + (r.seconds > 0 ? cell(r.seconds, 1) : no_cell()) +
              four_digits(static_cast<double>(r.flops) * 1e-9) +
              (i == 0 ? no_cell() : cell(fmt::format("{:+.1f} %", change), change)) + "</tr>\n";
+    stacks += fmt::format("<p class=\"soft\">{}</p>{}", escape_html(names[i]),
+                          phase_bar(r, phase_sums(r)));
   }
   table += kTableEnd;
-  std::string caption = "Whiskers: 95 % intervals.";
-  for (const RunRecord& r : runs)
-    caption += fmt::format(" {}: {}.", name_among(r, runs), r.provenance());
-  std::string stacks;
-  for (const RunRecord& r : runs)
-    stacks +=
-        fmt::format("<h3>{}</h3>{}", escape_html(name_among(r, runs)), phase_bar(r, phase_sums(r)));
-  return figure("Energy", bar_chart("Energy of the runs", bars), caption) +
-         figure("Figures", table,
+  return figure("Figures", table,
                 "A saving needs equal data, epochs, batch, precision and device.") +
-         figure("Joules by phase", legend(phase_names()) + stacks,
-                "Each bar is its whole run; intervals are in the runs' own tables below.");
+         "<div class=\"charts broad\">\n" +
+         figure("Energy", bar_chart("Energy of the runs", bars), "") +
+         figure("Joules by phase", legend(phase_names()) + stacks, "Each bar is its whole run.") +
+         "</div>\n";
 }
 
-std::string details(const RunRecord& run) {
-  return fmt::format(
-      "<details><summary>Configuration (config.toml)</summary><pre>{}</pre></details>\n",
-      escape_html(run.config));
+std::string settings_that_differ(const std::vector<RunRecord>& runs) {
+  std::vector<Config> configs;
+  for (const RunRecord& run : runs)
+    if (run.settings) configs.push_back(*run.settings);
+  if (configs.size() < runs.size()) return "";
+  return figure("Settings that differ", settings_table(names_of(runs), configs), "");
+}
+
+std::string settings_table(const std::vector<std::string>& names,
+                           const std::vector<Config>& configs) {
+  std::vector<std::vector<std::string>> rows;
+  for (const DifferentKey& key : different_keys(configs)) {
+    rows.push_back({key.key});
+    rows.back().insert(rows.back().end(), key.values.begin(), key.values.end());
+  }
+  if (rows.empty()) return paragraph("None.", "none");
+  std::vector<std::string> columns{"key"};
+  columns.insert(columns.end(), names.begin(), names.end());
+  return value_table(columns, rows);
+}
+
+std::string origin(const RunRecord& run) {
+  std::string html;
+  for (const Launch& l : run.launches) {
+    const bool first = &l == &run.launches.front();
+    html += figure(
+        first ? "Start" : "Resumed",
+        value_table({}, {{"time", l.started},
+                         {"command", l.command},
+                         {"folder", l.folder},
+                         {"version", l.version},
+                         {"host", l.host},
+                         {"CPU", fmt::format("{}; the engine used {} of them", l.cpu, l.threads)},
+                         {"system", l.system}}),
+        "");
+  }
+  if (!run.country.empty())
+    html += paragraph(fmt::format("CO2: {} g/kWh in {} ({}), PUE {}.", run.carbon_g_per_kwh,
+                                  run.country, run.carbon_source, run.pue),
+                      "soft");
+  return html;
+}
+
+std::string configuration(const RunRecord& run) {
+  return details("Configuration (config.toml)", preformatted(run.config));
 }
 
 }  // namespace hg::report

@@ -6,6 +6,7 @@
 #include "train/phases/registry.h"
 #include "train/report/page.h"
 #include "train/run/memory.h"
+#include "train/store/launches.h"
 #include "train/store/run_folder.h"
 
 namespace hg {
@@ -62,6 +63,7 @@ RunEnding train_run(const Config& config, PhaseData data, const RunOptions& opti
   const FolderLock lock(options.folder);
   usage_require(options.resume || !is_file(folder.state()), options.folder, "{}", kHoldsRun);
   keep_config(folder.config(), config, options.resume);
+  note_launch(folder.launches(), this_launch(), options.resume);
   RunEnding ending = Trainer(config, std::move(data), options).run();
   write_file(folder.summary(), to_json(ending.summary, 2) + "\n");
   report::write({options.folder}, folder.report());

@@ -40,6 +40,7 @@ RunEnergy::RunEnergy(const RunConfig& run, const RunEnergyOptions& options)
   session.save = [this](const Ledger& books) { write(books); };
   emissions_.run_id = random_uuid();
   if (options.resume) earlier_ = files_.load(options.known, emissions_);
+  power_.emplace(RunFolder{options.folder}.power(), earlier_ ? earlier_->seconds : 0);
   earlier_use_ = emissions_.use;
   emissions_.project = run.name;
   emissions_.pue = pue_;
@@ -107,7 +108,9 @@ void RunEnergy::write(const Ledger& session_books) {
   saved_s_ = session_books.seconds;
   const Ledger all = whole(session_books);
   emissions_.use = use(session_books.seconds, all.seconds);
-  note_trouble(files_.save(all, emissions_));
+  std::string trouble = files_.save(all, emissions_);
+  if (trouble.empty()) trouble = power_->note({all.seconds, all.joules().value});
+  note_trouble(trouble);
 }
 
 void RunEnergy::note_trouble(const std::string& reason) {

@@ -12,6 +12,7 @@
 #include "train/config/config.h"
 #include "train/run/trace_file.h"
 #include "train/store/energy_files.h"
+#include "train/store/power_csv.h"
 #include "train/store/summary.h"
 
 namespace hg {
@@ -83,6 +84,7 @@ class RunEnergy {
   energy::MeterChoice choice_;
   std::optional<energy::Watts> idle_before_;
   std::unique_ptr<TraceFile> trace_;
+  std::optional<PowerLog> power_;
   mutable std::mutex mutex_;  // of what follows, and of the files
   double saved_s_ = -1;
   double cpu_before_s_ = 0, memory_sum_gb_ = 0;

@@ -14,6 +14,7 @@
 #include "train/run/forecast.h"
 #include "train/run/overview.h"
 #include "train/step/non_finite.h"
+#include "train/store/confusion_csv.h"
 #include "train/store/run_folder.h"
 
 namespace hg {
@@ -23,6 +24,11 @@ namespace {
 std::optional<std::size_t> rows_of(const RunState* state) {
   if (!state) return std::nullopt;
   return static_cast<std::size_t>(state->position.rows);
+}
+
+std::optional<StepsLog::Place> place_of(const RunState* state) {
+  if (!state) return std::nullopt;
+  return StepsLog::Place{state->position.phase, state->steps};
 }
 
 // A resumed run must stand at a place in its phases, epochs and batches.
@@ -83,7 +89,8 @@ Trainer::Trainer(const Config& config, PhaseData data, const RunOptions& options
       position_(state ? (check_phase(config, *state), state->position) : Position{}),
       phase_(first_phase(state)),
       log_((check_place(config, state, phase_->batches()), RunFolder{options.folder}.metrics()),
-           config.loss.sparsity > 0, rows_of(state)) {
+           config.loss.sparsity > 0, rows_of(state)),
+      steps_(RunFolder{options.folder}.steps(), place_of(state)) {
   if (state) {
     phase_->load_moments(*state);
     notes_.push_back(fmt::format("goes on at step {} of {} epoch {}/{}, after {} of {} batches",
@@ -240,6 +247,8 @@ bool Trainer::train_epoch(Progress& progress) {
     position_.batch += 1;
     position_.epoch_seconds = before + elapsed;
     position_.seconds = run_before + elapsed;
+    steps_.add(
+        {position_.phase, position_.epoch + 1, phase_->steps(), step->loss, step->learning_rate});
     if (!position_.forecast.made()) predict(progress);
     progress.step(step->images, step->loss, [this] { return energy_fields(); });
     tell_trouble(progress);
@@ -319,6 +328,7 @@ bool Trainer::finish_epoch(Progress& progress) {
                             used{total.value - position_.energy_before_epoch_uj};
   const EpochRow row = row_of(*report, position_.epoch_seconds + evaluating, used);
   log_.append(row);
+  if (report->confusion) keep_confusion(*report->confusion);
   progress.line(title() + line_of(row, report->note));
   if (evaluated) position_.figures = report->figures;
   position_.epoch += 1;
@@ -332,6 +342,18 @@ bool Trainer::finish_epoch(Progress& progress) {
   position_.energy_before_epoch_uj = total.value;
   save();
   return true;
+}
+
+void Trainer::keep_confusion(const ConfusionMatrix& matrix) const {
+  const std::vector<std::string>& names = phase_data().train->class_names();
+  const auto name = [&](std::int64_t index) {
+    const auto i = static_cast<std::size_t>(index);
+    return i < names.size() ? names[i] : std::to_string(index);
+  };
+  std::vector<ConfusionRow> rows;
+  for (const auto& [pair, images] : matrix.cells())
+    rows.push_back({pair.first, pair.second, images, name(pair.first), name(pair.second)});
+  write_confusion(RunFolder{options_.folder}.confusion(), rows);
 }
 
 EpochRow Trainer::row_of(const EpochReport& report, double seconds,
@@ -374,6 +396,7 @@ void Trainer::save() {
   position_.flops = done.all;
   position_.flops_matmul = done.matmul;
   energy_->save();
+  steps_.save();
   position_.energy_saved_uj = std::min(position_.energy_before_epoch_uj, energy_->saved_uj());
   const Dataset& data = *phase_data().train;
   save_model(options_.folder, phase_->result(),

@@ -9,6 +9,7 @@
 #include "train/run/run_energy.h"
 #include "train/run/signals.h"
 #include "train/store/metrics_csv.h"
+#include "train/store/steps_csv.h"
 
 namespace hg {
 
@@ -51,6 +52,7 @@ class Trainer {
   ProgressFields energy_fields() const;
   Flops flops() const { return Flops(flops_beside_) += energy_->flops(); }  // of the whole run
   EpochRow row_of(const EpochReport& report, double seconds, energy::MicroJoules used) const;
+  void keep_confusion(const ConfusionMatrix& matrix) const;
   bool time_to_save() const;
   void tell_trouble(Progress& progress);  // that energy files cannot be written
   void save();
@@ -69,6 +71,7 @@ class Trainer {
   std::unique_ptr<RunEnergy> energy_;  // outlives the phase, whose loaders report to it
   std::unique_ptr<TrainingPhase> phase_;
   MetricsLog log_;
+  StepsLog steps_;
   Flops flops_beside_;  // of earlier parts and of loaders; evaluations to be done again taken off
   std::vector<std::string> notes_;   // for the user, before the first epoch
   std::vector<double> step_joules_;  // until the forecast is made

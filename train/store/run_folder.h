@@ -12,6 +12,10 @@ struct RunFolder {
 
   std::string config() const { return path + "/config.toml"; }       // config/config.h
   std::string metrics() const { return path + "/metrics.csv"; }      // store/metrics_csv.h
+  std::string steps() const { return path + "/steps.csv"; }          // store/steps_csv.h
+  std::string power() const { return path + "/power.csv"; }          // store/power_csv.h
+  std::string confusion() const { return path + "/confusion.csv"; }  // store/confusion_csv.h
+  std::string launches() const { return path + "/launches.json"; }   // store/launches.h
   std::string ledger() const { return path + "/ledger.csv"; }        // energy/books/ledger.h
   std::string energy() const { return path + "/energy.json"; }       // store/energy_files.h
   std::string emissions() const { return path + "/emissions.csv"; }  // store/emissions.h
