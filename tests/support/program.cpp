@@ -208,8 +208,9 @@ Outcome hgprof(const Arguments& arguments) {
   return hgtrain(arguments, options);
 }
 
-const std::vector<std::string> kEarlyFiles{"config.toml", "emissions.csv", "energy.json",
-                                           "ledger.csv", "metrics.csv"};
+const std::vector<std::string> kEarlyFiles{"config.toml",   "emissions.csv", "energy.json",
+                                           "launches.json", "ledger.csv",    "metrics.csv",
+                                           "power.csv",     "steps.csv"};
 
 Arguments operator+(Arguments a, const Arguments& b) {
   a.insert(a.end(), b.begin(), b.end());

@@ -55,6 +55,10 @@ void check_same_result(const std::string& run, const std::string& whole) {
   CHECK(tensors_in(run + "/state.safetensors") == tensors_in(whole + "/state.safetensors"));
   CHECK(timeless_metrics(run) == timeless_metrics(whole));
   CHECK(without_times(run) == without_times(whole));
+  for (const char* exact : {"/steps.csv", "/confusion.csv"}) {
+    CHECK(exists(run + exact) == exists(whole + exact));
+    CHECK(contents_of(run + exact) == contents_of(whole + exact));
+  }
   CHECK(files_in(run) == files_in(whole));
 }
 

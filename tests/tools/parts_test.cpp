@@ -88,25 +88,26 @@ TEST_CASE("unknown columns to sum or sort by are named") {
 }
 
 TEST_CASE("frames of the flame graph are as wide as their joules") {
-  const std::string svg = energy::flame_svg(kRows);
-  CHECK(svg.find("<title>all: 0.01 J") != std::string::npos);
-  CHECK(svg.find("<title>blocks.0.attn.qkv: 0.007 J (0.00698 to 0.00702), 70.0 %, apportioned") !=
+  const std::string html = energy::flame_html(kRows);
+  CHECK(html.find("title=\"all: 0.01 J") != std::string::npos);
+  CHECK(html.find("title=\"blocks.0.attn.qkv: 0.007 J (0.00698 to 0.00702), 70.0 %, apportioned") !=
         std::string::npos);
-  CHECK(svg.find("width=\"699.50\"") != std::string::npos);
-  CHECK(svg.find("unattributed") != std::string::npos);
-  CHECK(energy::flame_svg({}).find("No energy") != std::string::npos);
+  CHECK(html.find("width:70.0000%") != std::string::npos);
+  CHECK(html.find("unattributed") != std::string::npos);
+  CHECK(energy::flame_html({}).find("No energy") != std::string::npos);
   const std::vector<LedgerRow> odd{row("forward", "<b>", "a&\"b'", 10)};
-  CHECK(energy::flame_svg(odd).find("&lt;b&gt;.a&amp;&quot;b&#39;") != std::string::npos);
+  CHECK(energy::flame_html(odd).find("&lt;b&gt;.a&amp;&quot;b&#39;") != std::string::npos);
 }
 
 TEST_CASE("a page stands alone") {
   energy::Ledger ledger;
   ledger.rows = kRows;
   ledger.energy_uj = kTotal;
-  const std::string html = page("a <title>", "by nobody", ledger);
+  const std::string html = page("a <title>", "by nobody", ledger, 2);
   CHECK(html.find("<h1>a &lt;title&gt;</h1>") != std::string::npos);
-  CHECK(html.find("<td>blocks.1.mlp</td>") != std::string::npos);
-  for (const char* outside : {"http:", "https:", "src=", "href=", "@import"})
+  CHECK(html.find(">blocks.1.mlp</td>") != std::string::npos);
+  CHECK(html.find("<th><button>mJ</button></th>") != std::string::npos);  // sorts
+  for (const char* outside : {"http:", "https:", "src=", "@import", "url("})
     CHECK(html.find(outside) == std::string::npos);
 }
 

@@ -1,6 +1,8 @@
 // A profile as one self-contained HTML page, made of the kit of hgtrain's reports.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "energy/output/flame.h"
 #include "tools/hgprof/table.h"
 #include "train/report/html.h"
@@ -33,7 +35,10 @@ std::string rows_table(const energy::Ledger& ledger) {
   std::string html = report::table_head(
       {"phase", "layer", "op"}, {"calls", "mJ", "95 % interval", "share %", "static mJ", "ms",
                                  "GFLOP", "MB", "GF/s", "pJ/FLOP"});
-  for (const energy::LedgerRow& row : ledger.rows) html += row_html(row, ledger.energy_uj);
+  std::vector<energy::LedgerRow> rows = ledger.rows;
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.energy_uj > b.energy_uj; });
+  for (const energy::LedgerRow& row : rows) html += row_html(row, ledger.energy_uj);
   return html + report::kTableEnd;
 }
 
@@ -61,8 +66,10 @@ std::string profile_cards(const energy::Ledger& l, std::int64_t steps) {
 std::string page(const std::string& title, const std::string& provenance,
                  const energy::Ledger& ledger, std::int64_t steps) {
   std::string html = report::document_start(title) + report::heading(1, title);
+  std::string sentences;
   for (const std::string_view line : split(provenance, '\n'))
-    if (!line.empty()) html += report::paragraph(std::string(line), "soft");
+    if (!line.empty()) sentences += fmt::format("{}{}", sentences.empty() ? "" : "; ", line);
+  html += report::paragraph(sentences + ".", "soft");
   html += profile_cards(ledger, steps);
   html += report::heading(2, "Where the joules went");
   html += report::figure("Joules by layer and op", energy::flame_html(ledger.rows),

@@ -85,7 +85,7 @@ int bind(httplib::Server& server, int port) {
   });
   if (port == 0) return server.bind_to_any_port(kLoopback);
   usage_require(server.bind_to_port(kLoopback, port), "--port",
-                "{} is in use, or not to be had; expected a free port, or 0 for any", port);
+                "{} is in use; expected a free port, or 0 for any", port);
   return port;
 }
 

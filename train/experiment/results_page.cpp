@@ -80,9 +80,10 @@ std::string optional_p_cell(const auto& test) { return test ? p_cell(test->p) : 
 std::string flops_saving_cell(const ArmResult& arm) {
   if (!arm.flops_saving) return no_cell();
   const FlopsSaving& saving = *arm.flops_saving;
+  const std::string low = fmt::format("{:.1f}", saving.range.low),
+                    high = fmt::format("{:.1f}", saving.range.high);
   std::string text = fmt::format("{:.1f}", saving.percent);
-  if (saving.range.low != saving.range.high)
-    text += fmt::format(" ({:.1f} to {:.1f})", saving.range.low, saving.range.high);
+  if (low != high) text += fmt::format(" ({} to {})", low, high);
   return cell(text, saving.percent);
 }
 

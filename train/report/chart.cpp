@@ -96,12 +96,47 @@ std::string dot(double x, double y, const char* css, double radius) {
                      radius);
 }
 
-// On the side where there is more room.
-std::string mark_label(const std::string& name, double x, double y) {
-  const bool left = x > 0.7 * kWidth;
-  return fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n",
-                     left ? x - 9 : x + 9, y + 4, left ? " text-anchor=\"end\"" : "",
-                     escape_html(shortened(name, 24)));
+// Names beside the marks: to the right where there is room and no other name, else to the left, or
+// below where that is taken as well.
+class MarkLabels {
+ public:
+  std::string add(const std::string& name, double x, double y) {
+    const std::string text = shortened(name, 24);
+    const double width = 7.2 * static_cast<double>(text.size());
+    Box box{x + 10, y + 4, width};
+    if (!free(box)) box = {x - 10 - width, y + 4, width};
+    for (int tries = 0; tries < 4 && !free(box); ++tries) box = {x - width / 2, box.y + 15, width};
+    taken_.push_back(box);
+    return fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", box.x, box.y,
+                       escape_html(text));
+  }
+  void add_dot(double x, double y) { taken_.push_back({x - 7, y + 4, 14}); }
+
+ private:
+  struct Box {
+    double x, y, width;
+  };
+  bool free(const Box& box) const {
+    if (box.x < kLeft || box.x + box.width > kWidth) return false;
+    return std::none_of(taken_.begin(), taken_.end(), [&](const Box& other) {
+      return std::abs(other.y - box.y) < 13 && box.x < other.x + other.width &&
+             other.x < box.x + box.width;
+    });
+  }
+  std::vector<Box> taken_;
+};
+
+// Of all marks, after the dots, so that they lie above them.
+std::string labels_of(const Scale& scale, const std::vector<Series>& series) {
+  MarkLabels labels;
+  std::string svg;
+  for (const Series& s : series)
+    if (s.draw == Draw::marks)
+      for (const Point& p : s.points) labels.add_dot(scale.px(p.x), scale.py(p.y));
+  for (const Series& s : series)
+    if (s.draw == Draw::marks)
+      for (const Point& p : s.points) svg += labels.add(s.name, scale.px(p.x), scale.py(p.y));
+  return svg;
 }
 
 std::string line_path(const Scale& scale, const std::vector<Point>& points) {
@@ -143,7 +178,7 @@ std::string drawn(const Scale& scale, const Series& series, std::size_t place) {
     if (series.draw == Draw::line_and_dots && series.points.size() <= kMostDots)
       body += dot(x, y, "dot", 3.2);
     if (series.draw == Draw::dots) body += dot(x, y, "dot faint", 3.2);
-    if (series.draw == Draw::marks) body += dot(x, y, "mark", 7) + mark_label(series.name, x, y);
+    if (series.draw == Draw::marks) body += dot(x, y, "mark", 7);
     body += hit(x, y, p.note);
   }
   return fmt::format("<g class=\"s{}\">{}</g>\n", series.color.value_or(place) % kSeriesColors,
@@ -188,7 +223,7 @@ std::string line_chart(const Axes& axes, const std::vector<Series>& series) {
   std::string svg = chart_start(kHeight, fmt::format("{} against {}", axes.y, axes.x));
   svg += grid(scale, axes);
   for (std::size_t i = 0; i < series.size(); ++i) svg += drawn(scale, series[i], i);
-  return svg + "</svg>\n";
+  return svg + labels_of(scale, series) + "</svg>\n";
 }
 
 std::string chart_with_legend(const Axes& axes, const std::vector<Series>& series) {

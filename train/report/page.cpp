@@ -42,7 +42,10 @@ void add_joules(Page& page, const RunRecord& run, const std::string& name) {
 
 std::string subtitle(const RunRecord& run) {
   const std::size_t n = run.epochs.size();
-  std::string text = fmt::format("{}: {} epoch{}", run.status, n, n == 1 ? "" : "s");
+  std::string text = fmt::format("{}: {}", run.status, n);
+  if (run.settings && run.settings->phases.size() == 1)
+    text += fmt::format(" of {}", run.settings->phases[0].train.epochs);
+  text += n == 1 ? " epoch" : " epochs";
   if (!run.steps.empty()) text += fmt::format(" and {} steps done", run.steps.size());
   return text + fmt::format(", folder {}", run.folder);
 }

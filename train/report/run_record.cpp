@@ -39,9 +39,7 @@ std::string end_of(const std::filesystem::path& path, std::size_t parts) {
   return end.string();
 }
 
-bool all_differ(const std::vector<std::string>& names) {
-  return std::set<std::string>(names.begin(), names.end()).size() == names.size();
-}
+std::size_t different(const auto& all) { return std::set(all.begin(), all.end()).size(); }
 
 }  // namespace
 
@@ -55,7 +53,7 @@ std::optional<double> RunRecord::final_f1() const {
 
 std::string RunRecord::provenance() const {
   if (energy_meter.empty())
-    return fmt::format("Energy {}; no summary names the meter", energy_kind);
+    return fmt::format("Energy {}; the run names its meter at its end", energy_kind);
   std::string text = fmt::format("Energy {} by {}, shared out by profile \"{}\"", energy_kind,
                                  energy_meter, energy_profile);
   if (!energy_source.empty()) text += fmt::format(" ({})", energy_source);
@@ -104,7 +102,10 @@ std::vector<std::string> names_of(const std::vector<RunRecord>& runs) {
   });
   const std::size_t most =
       runs.empty() ? 0 : static_cast<std::size_t>(std::distance(longest->begin(), longest->end()));
-  for (std::size_t parts = 1; !all_differ(names) && parts <= most; ++parts)
+  // The same folder may come twice.
+  for (std::size_t parts = 1; parts <= most && different(names) < runs.size() &&
+                              (parts == 1 || different(names) < different(paths));
+       ++parts)
     for (std::size_t i = 0; i < runs.size(); ++i) names[i] = end_of(paths[i], parts);
   return names;
 }

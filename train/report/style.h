@@ -89,11 +89,11 @@ th, td { padding: .25rem .5rem; border-bottom: 1px solid var(--line); text-align
 th { color: var(--soft); font-weight: 600; white-space: normal; vertical-align: bottom; }
 tbody tr:hover { background: var(--card); }
 .text { text-align: left; }
-td.text { white-space: normal; overflow-wrap: anywhere; min-width: 4.5rem; }
+td.text { white-space: normal; overflow-wrap: anywhere; min-width: 6rem; }
 td.text small, td small { color: var(--soft); font-size: .75rem; }
 td.text small { display: block; }
 .values td { white-space: normal; overflow-wrap: anywhere; text-align: left; vertical-align: top; }
-.values th { text-align: left; } .values tbody th { white-space: nowrap; vertical-align: top; }
+.values th { text-align: left; overflow-wrap: anywhere; } .values tbody th { white-space: nowrap; vertical-align: top; }
 .values { width: auto; max-width: 100%; }
 .matrix { width: auto; } .matrix td { text-align: center; min-width: 2.5rem; padding: .25rem .375rem; }
 .matrix th { font-weight: 400; } .matrix thead th { text-align: center; }

@@ -132,6 +132,14 @@ TEST_CASE("an experiment leaves every run's folder, results and a page; again it
   }
   CHECK(contents_of(out + "/report.html").find("http") == std::string::npos);
 
+  const std::string page = contents_of(out + "/report.html");
+  for (const char* part : {"Pareto front", "Learning curves", "Settings that differ"})
+    CHECK(page.find(part) != std::string::npos);
+  std::filesystem::remove(out + "/report.html");
+  REQUIRE(hgtrain({"report", out}).out == out + "/report.html\n");
+  CHECK(contents_of(out + "/report.html") == page);
+  check_refused(hgtrain({"report", out, out + "/runs/vit-1"}), 2, {out, "is an experiment's"});
+
   const Snapshot before = snapshot(out + "/runs");
   const Outcome again = hgtrain(tiny(out, {"--json"}));
   REQUIRE(again.code == 0);

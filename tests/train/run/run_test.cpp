@@ -12,9 +12,10 @@ namespace {
 using namespace hg;
 using namespace hg::testing;
 
-const std::vector<std::string> kRunFiles{"config.toml", "emissions.csv",     "energy.json",
-                                         "ledger.csv",  "metrics.csv",       "model.safetensors",
-                                         "report.html", "state.safetensors", "summary.json"};
+const std::vector<std::string> kRunFiles{
+    "config.toml",       "confusion.csv", "emissions.csv",     "energy.json", "launches.json",
+    "ledger.csv",        "metrics.csv",   "model.safetensors", "power.csv",   "report.html",
+    "state.safetensors", "steps.csv",     "summary.json"};
 
 // 24-bit BMP of one colour, a square of another in it.
 std::string bmp(int side) {
