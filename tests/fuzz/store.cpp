@@ -4,7 +4,9 @@
 #include "tests/fuzz/fuzz.h"
 #include "train/store/checkpoint.h"
 #include "train/store/energy_files.h"
+#include "train/store/launches.h"
 #include "train/store/metrics_csv.h"
+#include "train/store/steps_csv.h"
 
 namespace hg::fuzz {
 namespace {

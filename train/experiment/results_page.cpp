@@ -177,8 +177,8 @@ std::string target_table(const Analysis& a) {
     const Contrast* c = a.contrast(arm.name, Metric::energy_to_target_j);
     html += "<tr>" + label_cell(arm.name) + cell(static_cast<double>(t.reached), 0) +
             cell(static_cast<double>(arm.runs.size()), 0) + cell(t.mean_epochs, 1) +
-            cell(t.mean_energy_j, 1) + (t.mean_flops ? cell(*t.mean_flops * 1e-9, 0) : no_cell()) +
-            saving_cell(c) + "</tr>\n";
+            cell(t.mean_energy_j, decimals_for(t.mean_energy_j.value_or(0))) +
+            (t.mean_flops ? cell(*t.mean_flops * 1e-9, 0) : no_cell()) + saving_cell(c) + "</tr>\n";
   }
   return html + kTableEnd;
 }
@@ -192,15 +192,15 @@ std::string runs_table(const Analysis& a) {
       const std::string link = escape_html(run.folder);
       html += fmt::format("<tr><td class=\"text\"><a href=\"{0}/report.html\">{1}-{2}</a></td>",
                           link, escape_html(run.arm), run.seed) +
-              cell(run.energy_j.value, 1) +
-              cell(fmt::format("{:.1f} to {:.1f}", run.energy_j.low, run.energy_j.high),
+              cell(run.energy_j.value, decimals_for(run.energy_j.value)) +
+              cell(fmt::format("{:.3g} to {:.3g}", run.energy_j.low, run.energy_j.high),
                    run.energy_j.high - run.energy_j.low) +
               cell(run.micro_f1, 4) + cell(run.macro_f1, 4) + cell(run.seconds, 1) +
               cell(static_cast<double>(run.flops) * 1e-9, 0) +
               cell(static_cast<double>(run.epochs), 0) + cell(run.co2_g, 4);
       if (const auto t = a.target ? run.to_target(a.target->f1) : statistics::EnergyToTarget{};
           t.reached)
-        html += cell(static_cast<double>(t.epoch), 0) + cell(t.energy_j, 1);
+        html += cell(static_cast<double>(t.epoch), 0) + cell(t.energy_j, decimals_for(t.energy_j));
       else
         html += cell("never", 1e9) + cell("censored", 1e9);
       html += "</tr>\n";
@@ -234,11 +234,10 @@ std::string front(const Results& r) {
                            "Of the means (BCa bootstrap of pairs of one seed). An interval that "
                            "holds 0 shows no saving, and one that does not needs the corrected "
                            "test to agree.");
-  return html + "</div>\n<h2>Learning curves</h2>\n<div class=\"charts broad\">\n" +
-         report::figure("Micro F1 by epoch", f1_by_epoch(a), "") +
-         report::figure("Micro F1 by energy", f1_by_energy(a),
+  return html +
+         report::figure("Learning curves, by energy", f1_by_energy(a),
                         "Means over the seeds; the bands go from the lowest to the highest.") +
-         "</div>\n";
+         report::figure("Learning curves, by epoch", f1_by_epoch(a), "") + "</div>\n";
 }
 
 std::string tables(const Results& r) {

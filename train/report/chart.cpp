@@ -102,7 +102,7 @@ class MarkLabels {
  public:
   std::string add(const std::string& name, double x, double y) {
     const std::string text = shortened(name, 24);
-    const double width = 7.2 * static_cast<double>(text.size());
+    const double width = 7.8 * static_cast<double>(text.size());
     Box box{x + 10, y + 4, width};
     if (!free(box)) box = {x - 10 - width, y + 4, width};
     for (int tries = 0; tries < 4 && !free(box); ++tries) box = {x - width / 2, box.y + 15, width};
@@ -110,7 +110,7 @@ class MarkLabels {
     return fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", box.x, box.y,
                        escape_html(text));
   }
-  void add_dot(double x, double y) { taken_.push_back({x - 7, y + 4, 14}); }
+  void add_dot(double x, double y) { taken_.push_back({x - 8, y + 4, 16}); }
 
  private:
   struct Box {

@@ -228,7 +228,7 @@ std::string comparison(const std::vector<RunRecord>& runs) {
              four_digits(r.co2_g) + (r.seconds > 0 ? cell(r.seconds, 1) : no_cell()) +
              four_digits(static_cast<double>(r.flops) * 1e-9) +
              (i == 0 ? no_cell() : cell(fmt::format("{:+.1f} %", change), change)) + "</tr>\n";
-    stacks += fmt::format("<p class=\"soft\">{}</p>{}", escape_html(names[i]),
+    stacks += fmt::format("<p class=\"soft stacked\">{}</p>{}", escape_html(names[i]),
                           phase_bar(r, phase_sums(r)));
   }
   table += kTableEnd;

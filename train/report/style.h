@@ -38,7 +38,7 @@ figcaption { overflow-wrap: anywhere; max-width: 60rem; margin-top: .375rem; }
   gap: 2rem 1.5rem; align-items: start; }
 .broad { grid-template-columns: repeat(auto-fit, minmax(min(28rem, 100%), 1fr)); }
 figure { margin: 0 0 2rem; min-width: 0; }
-.charts figure { margin: 0; }
+.charts { margin-bottom: 2rem; } .charts figure { margin: 0; }
 .chart { max-width: 36rem; }
 svg { display: block; width: 100%; height: auto; font: 12.5px system-ui, "DejaVu Sans", sans-serif;
   font-variant-numeric: tabular-nums; }
@@ -67,6 +67,7 @@ svg text { fill: var(--ink); }
 .legend li { overflow-wrap: anywhere; min-width: 0; margin: 0; }
 .swatch { display: inline-block; width: .75rem; height: .75rem; border-radius: 2px;
   margin-right: .375rem; vertical-align: -1px; }
+.stacked { margin: .25rem 0; }
 .stack { height: 2.25rem; border-radius: .25rem; margin-bottom: .5rem; }
 .wide { overflow-x: auto; }
 .tools { display: flex; flex-wrap: wrap; gap: .5rem 1rem; align-items: center; margin-bottom: .5rem;
