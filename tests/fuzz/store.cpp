@@ -121,6 +121,44 @@ Inputs seeds_of_metrics() {
   return {file_contents(path)};
 }
 
+// A resumed run keeps what was read.
+void take_steps(const std::string& input) {
+  const std::string path = put_file("steps.csv", input);
+  const std::size_t rows = read_steps(path).size();
+  const auto kept = [&] {
+    StepsLog(path, StepsLog::Place{INT64_MAX, INT64_MAX});
+    return file_contents(path);
+  };
+  surely([&] {
+    const std::string once = kept();
+    must(kept() == once && read_steps(path).size() == rows, "the same rows");
+  });
+}
+
+Inputs seeds_of_steps() {
+  const std::string path = working_folder() + "/steps.csv";
+  StepsLog log(path, {});
+  log.add({0, 1, 1, 2.25, 1e-3});
+  log.add({1, 1, 1, -1e-9, 0});
+  log.save();
+  return {file_contents(path), file_contents(path) + "1,1,2,0."};
+}
+
+void take_launches(const std::string& input) {
+  const std::string path = put_file("launches.json", input);
+  const std::vector<Launch> before = read_launches(path);
+  surely([&] {
+    note_launch(path, {}, true);
+    must(read_launches(path).size() == before.size() + 1, "the same starts and one more");
+  });
+}
+
+Inputs seeds_of_launches() {
+  const std::string path = working_folder() + "/launches.json";
+  note_launch(path, {"2026", "a 'b'", "/", "1", "host", "system", "cpu", 2}, false);
+  return {file_contents(path)};
+}
+
 void take_summary(const std::string& input) {
   RunSummary summary, again;
   read_summary(file_with(input), summary);
@@ -202,6 +240,8 @@ HG_PARSER(safetensors)
 HG_PARSER(state)
 HG_PARSER(model)
 HG_PARSER(metrics)
+HG_PARSER(steps)
+HG_PARSER(launches)
 HG_PARSER(summary)
 HG_PARSER(ledger)
 HG_PARSER(energy)

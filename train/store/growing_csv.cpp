@@ -19,12 +19,12 @@ namespace {
 bool for_each_row(std::string_view text, const std::string& header,
                   const std::function<bool(NumberRow&&, std::size_t end)>& take) {
   if (!text.starts_with(header + "\n")) return false;
-  const std::size_t columns = split(header, ',').size();
+  const std::size_t columns = hg::split(header, ',').size();
   for (std::size_t at = header.size() + 1;;) {
     const std::size_t end = text.find('\n', at);
     if (end == std::string_view::npos) return true;
     NumberRow row;
-    for (const std::string_view field : split(text.substr(at, end - at), ','))
+    for (const std::string_view field : hg::split(text.substr(at, end - at), ','))
       if (const auto number = parse_number<double>(field); number && std::isfinite(*number))
         row.push_back(*number);
     if (row.size() != columns || !take(std::move(row), end + 1)) return true;

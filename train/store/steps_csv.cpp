@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tensor/base/clock.h"
 #include "tensor/base/error.h"
 
@@ -11,9 +13,14 @@ namespace {
 constexpr const char* kStepColumns = "phase,epoch,step,loss,learning_rate";
 constexpr double kFlushSeconds = 0.5;
 
+// A file may be damaged: what no run counts to is cut off.
+std::int64_t counted(double value) {
+  constexpr double kMost = 1e15;
+  return static_cast<std::int64_t>(std::clamp(value, 0.0, kMost));
+}
+
 StepRow step_row(const NumberRow& r) {
-  return {static_cast<std::int64_t>(r[0]), static_cast<std::int64_t>(r[1]),
-          static_cast<std::int64_t>(r[2]), r[3], r[4]};
+  return {counted(r[0]), counted(r[1]), counted(r[2]), r[3], r[4]};
 }
 
 }  // namespace
