@@ -41,11 +41,12 @@ void add_joules(Page& page, const RunRecord& run, const std::string& name) {
 }
 
 std::string subtitle(const RunRecord& run) {
-  const std::size_t n = run.epochs.size();
-  std::string text = fmt::format("{}: {}", run.status, n);
-  if (run.settings && run.settings->phases.size() == 1)
-    text += fmt::format(" of {}", run.settings->phases[0].train.epochs);
-  text += n == 1 ? " epoch" : " epochs";
+  const auto done = static_cast<std::int64_t>(run.epochs.size());
+  const bool whole_known = run.settings && run.settings->phases.size() == 1;
+  const std::int64_t all = whole_known ? run.settings->phases[0].train.epochs : done;
+  std::string text = fmt::format("{}: {}", run.status, done);
+  if (whole_known) text += fmt::format(" of {}", all);
+  text += all == 1 ? " epoch" : " epochs";
   if (!run.steps.empty()) text += fmt::format(" and {} steps done", run.steps.size());
   return text + fmt::format(", folder {}", run.folder);
 }

@@ -30,8 +30,8 @@ figcaption { overflow-wrap: anywhere; max-width: 60rem; margin-top: .375rem; }
   margin: 1.25rem 0; padding: 0; list-style: none; }
 .cards li { background: var(--card); border: 1px solid var(--line); border-radius: .5rem;
   padding: .75rem .875rem; margin: 0; min-width: 0; }
-.cards b { display: block; font-size: 1.375rem; line-height: 1.3; font-weight: 600; white-space: nowrap;
-  font-variant-numeric: tabular-nums; overflow: hidden; text-overflow: ellipsis; }
+.cards b { display: block; font-size: 1.25rem; line-height: 1.3; font-weight: 600;
+  font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
 .cards span { display: block; font-size: .8125rem; color: var(--soft); overflow-wrap: anywhere; }
 .cards span.name { color: var(--ink); }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(22rem, 100%), 1fr));
@@ -90,7 +90,7 @@ th, td { padding: .25rem .5rem; border-bottom: 1px solid var(--line); text-align
 th { color: var(--soft); font-weight: 600; white-space: normal; vertical-align: bottom; }
 tbody tr:hover { background: var(--card); }
 .text { text-align: left; }
-td.text { white-space: normal; overflow-wrap: anywhere; min-width: 6rem; }
+td.text { white-space: normal; overflow-wrap: anywhere; min-width: 7.5rem; }
 td.text small, td small { color: var(--soft); font-size: .75rem; }
 td.text small { display: block; }
 .values td { white-space: normal; overflow-wrap: anywhere; text-align: left; vertical-align: top; }

@@ -11,10 +11,10 @@
 #include "train/config/selection.h"
 #include "train/phases/registry.h"
 #include "train/phases/step_cost.h"
+#include "train/run/confusion_rows.h"
 #include "train/run/forecast.h"
 #include "train/run/overview.h"
 #include "train/step/non_finite.h"
-#include "train/store/confusion_csv.h"
 #include "train/store/run_folder.h"
 
 namespace hg {
@@ -328,7 +328,9 @@ bool Trainer::finish_epoch(Progress& progress) {
                             used{total.value - position_.energy_before_epoch_uj};
   const EpochRow row = row_of(*report, position_.epoch_seconds + evaluating, used);
   log_.append(row);
-  if (report->confusion) keep_confusion(*report->confusion);
+  if (report->confusion)
+    write_confusion(RunFolder{options_.folder}.confusion(),
+                    confusion_rows(*report->confusion, phase_data().train->class_names()));
   progress.line(title() + line_of(row, report->note));
   if (evaluated) position_.figures = report->figures;
   position_.epoch += 1;
@@ -342,18 +344,6 @@ bool Trainer::finish_epoch(Progress& progress) {
   position_.energy_before_epoch_uj = total.value;
   save();
   return true;
-}
-
-void Trainer::keep_confusion(const ConfusionMatrix& matrix) const {
-  const std::vector<std::string>& names = phase_data().train->class_names();
-  const auto name = [&](std::int64_t index) {
-    const auto i = static_cast<std::size_t>(index);
-    return i < names.size() ? names[i] : std::to_string(index);
-  };
-  std::vector<ConfusionRow> rows;
-  for (const auto& [pair, images] : matrix.cells())
-    rows.push_back({pair.first, pair.second, images, name(pair.first), name(pair.second)});
-  write_confusion(RunFolder{options_.folder}.confusion(), rows);
 }
 
 EpochRow Trainer::row_of(const EpochReport& report, double seconds,

@@ -52,7 +52,6 @@ class Trainer {
   ProgressFields energy_fields() const;
   Flops flops() const { return Flops(flops_beside_) += energy_->flops(); }  // of the whole run
   EpochRow row_of(const EpochReport& report, double seconds, energy::MicroJoules used) const;
-  void keep_confusion(const ConfusionMatrix& matrix) const;
   bool time_to_save() const;
   void tell_trouble(Progress& progress);  // that energy files cannot be written
   void save();

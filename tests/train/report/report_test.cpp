@@ -280,7 +280,7 @@ TEST_CASE("a chart of one epoch has finite coordinates") {
 TEST_CASE("hgtrain report writes pages and refuses what is no run") {
   const TempFolder folder;
   const std::string run = folder / "run", out = folder / "page.html";
-  REQUIRE(hgtrain(tiny_train(run, {"--quiet"})).code == 0);
+  REQUIRE(hgtrain(tiny_train(run, set({"run.name=two words"}) + Arguments{"--quiet"})).code == 0);
   const std::string own = contents_of(run + "/report.html");
   check_self_contained(own);
   CHECK(unbalanced(own) == "");
@@ -288,8 +288,8 @@ TEST_CASE("hgtrain report writes pages and refuses what is no run") {
   CHECK(written.code == 0);
   CHECK(written.out == out + "\n");
   CHECK(contents_of(out).find("2 runs") != std::string::npos);
-  for (const char* part :
-       {"Loss by step", "Learning rate", "Confusion matrix", "train shapes --out"})
+  for (const char* part : {"Loss by step", "Learning rate", "Confusion matrix",
+                           "train shapes --out", "--set &#39;run.name=two words&#39; --quiet"})
     CHECK(own.find(part) != std::string::npos);
   std::filesystem::remove(run + "/summary.json");  // as a kill leaves it
   CHECK(hgtrain({"report", run}).code == 0);
