@@ -136,7 +136,7 @@ void add_report(CLI::App& app, ReportOptions& o) {
 }
 void add_watch(CLI::App& app, WatchOptions& o) {
   app.add_option("RUN_DIR", o.folder, "folder of a run or an experiment")->required();
-  app.add_option("--port", o.port, "port on this machine (default: 8765); 0: any that is free")
+  app.add_option("--port", o.port, "port on this machine; 0: any that is free")
       ->check(CLI::Range(0, 65535));
 }
 void add_keys(CLI::App& app, ConfigOptions& o) {
