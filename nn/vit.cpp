@@ -50,6 +50,7 @@ std::vector<Block> make_blocks(const Builder& root, const VitOptions& o) {
     const bool left_out =
         std::find(o.gate_layers.begin(), o.gate_layers.end(), i) != o.gate_layers.end();
     if (o.attention.gate == Gate::layer) attention.gate = left_out ? Gate::layer : Gate::none;
+    attention.layer = i;
     if (!o.supports.empty()) attention.support = o.supports[static_cast<std::size_t>(i)];
     const double way = o.depth > 1 ? static_cast<double>(i) / static_cast<double>(o.depth - 1) : 1;
     blocks.emplace_back(root, fmt::format("blocks.{}", i), attention, hidden, way * o.drop_path);

@@ -60,13 +60,13 @@ void record_spread(PassRecord& record, const Tensor& spread, std::int64_t keys, 
 
 Tensors CoreInput::parts() const { return apart() ? qkv : split_qkv(qkv[0]); }
 
-Attention::Attention(const Builder& self, const AttentionOptions& o)
+Attention::Attention(const Builder& self, const AttentionOptions& o, InwardLayer inward)
     : options_(o),
-      qkv_(self, "qkv", o.width, 3 * o.inner(), o.qkv_bias),
-      proj_(self, "proj", o.inner(), o.width) {
-  by_head(qkv_.weight(), 0, 3);
-  by_head(qkv_.bias(), 0, 3);
-  by_head(proj_.weight(), 1);
+      inward_(Linear(self, inward.name, o.width, inward.parts * o.inner(), o.qkv_bias)),
+      proj_(Linear(self, "proj", o.inner(), o.width)) {
+  by_head(inward_->weight(), 0, inward.parts);
+  by_head(inward_->bias(), 0, inward.parts);
+  by_head(proj_->weight(), 1);
   if (o.gate == Gate::head)
     gate_ = std::make_unique<HeadGate>(
         self, HeadGate::Options{o.width, o.heads, o.gate_keep, o.gate_per_batch});
@@ -114,10 +114,11 @@ Tensor Attention::of_some_tokens(const Tensor& x, const Context& context, const 
 Tensor Attention::mixed(CoreInput core, const Context& context) const {
   const std::int64_t width = options_.inner();
   if (core.apart())
-    core.qkv = {qkv_.part(gather_rows(core.x, core.asking), 0, width),
-                qkv_.part(core.x, width, 2 * width), qkv_.part(core.x, 2 * width, 3 * width)};
+    core.qkv = {inward_->part(gather_rows(core.x, core.asking), 0, width),
+                inward_->part(core.x, width, 2 * width),
+                inward_->part(core.x, 2 * width, 3 * width)};
   else
-    core.qkv = {onto_heads(qkv_, core.x, core.heads, 3)};
+    core.qkv = {onto_heads(*inward_, core.x, core.heads, 3)};
   return mix(core, context);
 }
 
@@ -131,7 +132,7 @@ Tensor Attention::cross(const Tensor&, const Tensor&, const Context&) const {
 
 Tensor Attention::project_out(const Tensor& mixed, const HeadSet& heads,
                               const Context& context) const {
-  return context.dropout(from_heads(proj_, mixed, heads), options_.dropout);
+  return context.dropout(proj_ ? from_heads(*proj_, mixed, heads) : mixed, options_.dropout);
 }
 
 QuadraticOptions Attention::quadratic(const Context& context, const CoreInput& core,

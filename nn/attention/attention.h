@@ -1,5 +1,6 @@
 // Multi-head attention: [Q|K|V] = x W_qkv + b, a variant's core, the output projection. A variant
-// (nn/METHODS.md, section 2) is one file and one line of variants.inc.
+// (nn/METHODS.md, section 2) is one file and one line of variants.inc. Some mix tokens by other
+// means than attention and have no projections.
 #pragma once
 
 #include <memory>
@@ -20,6 +21,7 @@ struct AttentionOptions {
   std::string variant = "softmax";
   std::int64_t width = 0, heads = 1, dim_head = 0;
   std::int64_t tokens = 0;  // of the whole sequence: positions are 0 .. tokens - 1
+  std::int64_t layer = 0;   // which block's it is
   bool qkv_bias = true;
   double dropout = 0;         // on the projected output
   double weight_dropout = 0;  // on attention weights, if the variant has them
@@ -55,6 +57,13 @@ struct AttentionOptions {
 
   std::int64_t rows = 64;  // linformer
 
+  std::int64_t window = 4;  // window: side, in patches
+  bool shift = true;        // the windows of odd layers by half a side
+
+  std::int64_t rounds = 2, buckets = 8;  // hash
+
+  std::int64_t tokens_hidden = 0;  // mixer; 0: half the tokens
+
   std::shared_ptr<const PairSupport> support;  // fiak_pruned; none: all pairs
 
   std::int64_t inner() const { return heads * dim_head; }
@@ -75,9 +84,15 @@ struct CoreInput {
   Tensors parts() const;  // q, k and v
 };
 
+// The layer that gives queries, keys and values, and how many of them: each has the inner width.
+struct InwardLayer {
+  std::string_view name = "qkv";
+  std::int64_t parts = 3;
+};
+
 class Attention : public Learner, NoCopy {
  public:
-  Attention(const Builder& self, const AttentionOptions& options);
+  Attention(const Builder& self, const AttentionOptions& options, InwardLayer inward = {});
 
   // [B, N, E] -> [B, N, E]. ids [N] or [B, N]: each token's position in the whole sequence, for
   // parameters that belong to positions; undefined: 0 .. N-1. With asking [B, n], only these tokens
@@ -106,6 +121,10 @@ class Attention : public Learner, NoCopy {
   const std::vector<ByHead>& by_head() const { return by_head_; }
 
  protected:
+  // Without projections: mixed() then gives [B, N, E].
+  struct NoProjections {};
+  Attention(NoProjections, const AttentionOptions& options) : options_(options) {}
+
   // Projection and core: [B, N, H D] of the heads that work.
   virtual Tensor mixed(CoreInput core, const Context& context) const;
   // The core alone. A variant overrides this or mixed().
@@ -127,14 +146,14 @@ class Attention : public Learner, NoCopy {
   const Tensor& by_head(const Tensor& tensor, int axis = 0, std::int64_t parts = 1);
 
   AttentionOptions options_;
-  Linear qkv_;
+  std::optional<Linear> inward_;
 
  private:
   Tensor of_some_heads(const Tensor& x, const Context& context, const Tensor& ids) const;
   Tensor of_some_tokens(const Tensor& x, const Context& context, const Tensor& ids,
                         const Tensor& asking) const;
 
-  Linear proj_;
+  std::optional<Linear> proj_;
   std::unique_ptr<HeadGate> gate_;
   std::vector<ByHead> by_head_;
 };

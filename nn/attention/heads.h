@@ -30,6 +30,10 @@ class HeadSet {
 
   std::int64_t count() const { return count_; }
   bool whole() const { return count_ == heads_; }
+  // Of the i-th head that works, its number among all.
+  std::int64_t number(std::int64_t i) const {
+    return whole() ? i : active_[static_cast<std::size_t>(i)];
+  }
   bool operator==(const HeadSet&) const = default;
 
   // These heads' share of a tensor whose axis holds all heads `parts` times (3 in qkv). A copy,

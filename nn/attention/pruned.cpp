@@ -54,8 +54,8 @@ Tensor PrunedAttention::mixed(CoreInput core, const Context& context) const {
   o.rbf = options_.rbf_score;
   Tensors qkv;
   {
-    const Scope scope(qkv_.name(), Scope::kLeaf);
-    qkv = kept_projection(o.supports, x, qkv_.weight(), qkv_.bias());
+    const Scope scope(inward_->name(), Scope::kLeaf);
+    qkv = kept_projection(o.supports, x, inward_->weight(), inward_->bias());
   }
   if (context.random && options_.weight_dropout > 0) {
     o.dropout = options_.weight_dropout;

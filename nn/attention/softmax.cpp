@@ -17,9 +17,9 @@ class SoftmaxAttention final : public Attention {
     require(!options_.causal, "attention", "a causal mask has no meaning between two sequences");
     const Scope scope("attn");
     const std::int64_t width = options_.inner();
-    const Tensor q = qkv_.part(x, 0, width);
-    const Tensors qkv{q, qkv_.part(memory, width, 2 * width),
-                      qkv_.part(memory, 2 * width, 3 * width)};
+    const Tensor q = inward_->part(x, 0, width);
+    const Tensors qkv{q, inward_->part(memory, width, 2 * width),
+                      inward_->part(memory, 2 * width, 3 * width)};
     const HeadSet heads(options_.heads);
     QuadraticOptions o = quadratic(context, {x, {}, heads}, memory.dim(1));
     o.apart = true;

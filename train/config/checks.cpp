@@ -199,6 +199,8 @@ void check_attention(const Config& config, const Origins& origins) {
   check_last_block(config, o, origins);
   check_sparsity(config, o, origins);
   check_values(a, origins);
+  usage_require(a.buckets % 2 == 0, origins.who("attention.buckets"),
+                "expected an even number, got {}", a.buckets);
   usage_require(o.weight_dropout == 0 || traits.weights, origins.who("attention.dropout"),
                 "expected 0 with model.attention = \"{}\", which has no attention weights, got {}",
                 o.variant, o.weight_dropout);

@@ -36,6 +36,11 @@ nn::AttentionOptions attention_options(const Config& config) {
   o.features = a.features;
   o.redraw = a.redraw;
   o.rows = a.rows;
+  o.window = a.window;
+  o.shift = a.shift;
+  o.rounds = a.rounds;
+  o.buckets = a.buckets;
+  o.tokens_hidden = a.tokens_hidden;
   return o;
 }
 
