@@ -14,8 +14,8 @@ namespace hg::nn {
 class PlacedGroups {
  public:
   // The group of a patch (from 0 on) for a head, by its number among all.
-  using GroupOf = std::function<std::int32_t(std::int64_t head, std::int64_t row,
-                                             std::int64_t column)>;
+  using GroupOf =
+      std::function<std::int32_t(std::int64_t head, std::int64_t row, std::int64_t column)>;
   // by_head: the heads differ.
   PlacedGroups(std::int64_t tokens, bool by_head, GroupOf group_of);
 
@@ -44,7 +44,7 @@ Tensor attend_in_groups(GroupsOfImages groups, In qkv, std::int64_t heads, doubl
                         const Context& context);
 
 // window and axial: groups by place.
-class PlacedAttention final : public Attention {
+class PlacedAttention : public Attention {
  public:
   // by_head: whether group_of differs by head
   PlacedAttention(const Builder& self, const AttentionOptions& options, bool by_head,

@@ -37,8 +37,15 @@ inline std::vector<AttentionOptions> all_variants() {
     if (nn::attention_traits(o).pruned) continue;  // without a support it is softmax
     o.rows = 3;
     o.reduction = 2;
+    o.window = 2;
+    o.buckets = 4;
     all.push_back(o);
   }
+  O shifted;
+  shifted.variant = "window";
+  shifted.window = 2;
+  shifted.layer = 1;
+  all.push_back(shifted);
   O mgk;
   mgk.variant = "mgk";
   mgk.components = 3;
@@ -110,7 +117,7 @@ class Layer {
     o.qkv_bias = false;
     options = o;
     attention = nn::make_attention(nn::Builder(parameters), o);
-    diagonal("attn.qkv.weight", 0);
+    diagonal(o.variant == "hash" ? "attn.qv.weight" : "attn.qkv.weight", 0);
     diagonal("attn.proj.weight", 0);
     for (std::int64_t r = 2; r <= keys; ++r)
       diagonal("attn.k" + std::to_string(r) + ".weight", (r + 1) * o.inner());

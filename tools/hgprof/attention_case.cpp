@@ -16,10 +16,10 @@ namespace {
 
 constexpr std::string_view kLayer = "attn";
 
-// qkv, proj, and k2, k3, ... of mixtures
+// qkv (of hash qv), proj, and k2, k3, ... of mixtures
 bool is_projection(std::string_view op) {
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  return op == "qkv" || op == "proj" ||
+  return op == "qkv" || op == "qv" || op == "proj" ||
          (op.size() > 1 && op[0] == 'k' && std::all_of(op.begin() + 1, op.end(), digit));
 }
 
