@@ -18,13 +18,28 @@ Block::Block(const Builder& parent, const std::string& name, const AttentionOpti
 Tensor Block::operator()(const Tensor& x, const Context& context, const Tensor& ids,
                          const Tensor& asking) const {
   const Scope scope(name_);
-  const auto with = [&](const Tensor& before, const Tensor& branch) {
-    return add(before, context.drop_path(branch, drop_path_));
-  };
   const bool attends = attention_->options().gate != AttentionOptions::Gate::layer;
   const Tensor own = asking.defined() ? gather_rows(x, asking) : x;
-  const Tensor attended = attends ? with(own, (*attention_)(norm1_(x), context, ids, asking)) : own;
-  return with(attended, mlp_(norm2_(attended), context));
+  const Tensor attended =
+      attends ? with(own, (*attention_)(norm1_(x), context, ids, asking), context) : own;
+  return with(attended, mlp_(norm2_(attended), context), context);
+}
+
+Tensor Block::with(const Tensor& x, const Tensor& branch, const Context& context) const {
+  return add(x, context.drop_path(branch, drop_path_));
+}
+
+MergedTokens Block::merging(const MergedTokens& tokens, const Context& context,
+                            MergeOptions::Method method, std::int64_t left,
+                            const Tensor& asking) const {
+  const Scope scope(name_);
+  const Attention::Weighed attended =
+      attention_->weighed(norm1_(tokens.x), tokens.sizes, context, asking);
+  const Tensor own = asking.defined() ? gather_rows(tokens.x, asking) : tokens.x;
+  MergedTokens after{with(own, attended.out, context), tokens.sizes};
+  if (!asking.defined() && left < tokens.x.dim(1) - 1)
+    after = merged(method, after, attended.keys, left);
+  return {with(after.x, mlp_(norm2_(after.x), context), context), after.sizes};
 }
 
 }  // namespace hg::nn

@@ -5,6 +5,7 @@
 #include "nn/attention/attention.h"
 #include "nn/layers/mlp.h"
 #include "nn/layers/norm.h"
+#include "nn/merge.h"
 
 namespace hg::nn {
 
@@ -15,9 +16,16 @@ class Block {
   // ids and asking as for Attention: x [B, N, E] -> the same of all tokens, or of those that ask.
   Tensor operator()(const Tensor& x, const Context& context, const Tensor& ids = {},
                     const Tensor& asking = {}) const;
+  // The same of tokens that stand for several; between attention and MLP, merging leaves so many
+  // patches. asking: then nothing merges.
+  MergedTokens merging(const MergedTokens& tokens, const Context& context,
+                       MergeOptions::Method method, std::int64_t left,
+                       const Tensor& asking = {}) const;
   const Attention& attention() const { return *attention_; }
 
  private:
+  Tensor with(const Tensor& x, const Tensor& branch, const Context& context) const;
+
   std::string name_;
   LayerNorm norm1_;
   std::unique_ptr<Attention> attention_;

@@ -19,6 +19,10 @@ const VitOptions& checked(const VitOptions& o) {
           o.patch_size, o.img_size);
   require(o.last_block == VitOptions::LastBlock::all || o.pool == VitOptions::Pool::cls, "vit",
           "the mean of all tokens is read, but the last block computes the class token alone");
+  require(!o.merge.method || o.pool == VitOptions::Pool::cls, "vit",
+          "the mean of all tokens is read, but tokens merge");
+  require(o.merge.keep.empty() || static_cast<std::int64_t>(o.merge.keep.size()) == o.depth, "vit",
+          "merging leaves {} numbers of patches for {} blocks", o.merge.keep.size(), o.depth);
   return o;
 }
 
@@ -117,6 +121,7 @@ Tensor Vit::sequence(const Tensor& patches, const Context& context, const Tensor
 
 Tensor Vit::encode(Tensor x, const Context& context, const Tensor& ids, std::int64_t first,
                    std::int64_t last) const {
+  require(!options_.merge.method, "vit", "a model whose tokens merge is read as a whole");
   for (std::int64_t i = first; i < last; ++i)
     x = blocks_[static_cast<std::size_t>(i)](x, context, ids);
   return x;
@@ -125,10 +130,26 @@ Tensor Vit::encode(Tensor x, const Context& context, const Tensor& ids, std::int
 Tensor Vit::read(const Tensor& x, const Context& context, const Tensor& ids,
                  std::int64_t first) const {
   const std::int64_t last = options_.depth - 1;
+  if (options_.merge.method) {
+    require(first == 0, "vit", "a model whose tokens merge is read from its first block on");
+    return read_merging(x, context);
+  }
   if (options_.last_block == VitOptions::LastBlock::all || first > last)
     return pooled(encode(x, context, ids, first, options_.depth));
   const Tensor before = encode(x, context, ids, first, last);
   return pooled(blocks_.back()(before, context, ids, class_tokens(before)));
+}
+
+// The last block need not merge where it computes the class token alone.
+Tensor Vit::read_merging(const Tensor& x, const Context& context) const {
+  MergedTokens tokens{x, {}};
+  for (std::int64_t i = 0; i < options_.depth; ++i) {
+    const bool cls = i + 1 == options_.depth && options_.last_block == VitOptions::LastBlock::cls;
+    const std::int64_t left = options_.merge.left_by(i, tokens.x.dim(1) - 1);
+    tokens = blocks_[static_cast<std::size_t>(i)].merging(
+        tokens, context, *options_.merge.method, left, cls ? class_tokens(tokens.x) : Tensor());
+  }
+  return pooled(tokens.x);
 }
 
 void Vit::begin_step(std::int64_t step, std::span<const char> frozen) const {

@@ -31,6 +31,7 @@ struct VitOptions {
   std::vector<std::shared_ptr<const PairSupport>>
       supports{};                           // fiak_pruned: of each block, or none
   std::vector<std::int64_t> gate_layers{};  // blocks without attention, with that gate
+  MergeOptions merge{};                     // of tokens, in each block
 
   std::int64_t patches() const { return (img_size / patch_size) * (img_size / patch_size); }
 };
@@ -91,6 +92,7 @@ class Vit {
  private:
   void check_input(const Tensor& images, const Tensor& keep) const;
   Tensor pooled(const Tensor& x) const;
+  Tensor read_merging(const Tensor& x, const Context& context) const;
 
   VitOptions options_;
   Parameters parameters_;

@@ -111,7 +111,7 @@ Tensor Attention::of_some_tokens(const Tensor& x, const Context& context, const 
   return project_out(mixed(core, context), core.heads, context);
 }
 
-Tensor Attention::mixed(CoreInput core, const Context& context) const {
+void Attention::project_in(CoreInput& core) const {
   const std::int64_t width = options_.inner();
   if (core.apart())
     core.qkv = {inward_->part(gather_rows(core.x, core.asking), 0, width),
@@ -119,6 +119,10 @@ Tensor Attention::mixed(CoreInput core, const Context& context) const {
                 inward_->part(core.x, 2 * width, 3 * width)};
   else
     core.qkv = {onto_heads(*inward_, core.x, core.heads, 3)};
+}
+
+Tensor Attention::mixed(CoreInput core, const Context& context) const {
+  project_in(core);
   return mix(core, context);
 }
 
@@ -128,6 +132,11 @@ Tensor Attention::mix(const CoreInput&, const Context&) const {
 
 Tensor Attention::cross(const Tensor&, const Tensor&, const Context&) const {
   fail("attention", "\"{}\" has no form between two sequences", options_.variant);
+}
+
+Attention::Weighed Attention::weighed(const Tensor&, const Tensor&, const Context&,
+                                      const Tensor&) const {
+  fail("attention", "\"{}\" has no form for tokens that stand for several", options_.variant);
 }
 
 Tensor Attention::project_out(const Tensor& mixed, const HeadSet& heads,

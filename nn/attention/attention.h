@@ -103,6 +103,14 @@ class Attention : public Learner, NoCopy {
   // Queries from x [B, N, E], keys and values from `memory` [B, M, E]. Only softmax can do it.
   virtual Tensor cross(const Tensor& x, const Tensor& memory, const Context& context) const;
 
+  // Of tokens that stand for several each, sizes [B, N] (undefined: one): keys weigh as their
+  // sizes. Also gives the keys [B, N, H, D]. Only softmax can do it.
+  struct Weighed {
+    Tensor out, keys;
+  };
+  virtual Weighed weighed(const Tensor& x, const Tensor& sizes, const Context& context,
+                          const Tensor& asking) const;
+
   // Called before training step `step`, for variants that draw anew from time to time.
   virtual void begin_step(std::int64_t) const {}
 
@@ -125,6 +133,8 @@ class Attention : public Learner, NoCopy {
   struct NoProjections {};
   Attention(NoProjections, const AttentionOptions& options) : options_(options) {}
 
+  // Queries, keys and values of the heads that work.
+  void project_in(CoreInput& core) const;
   // Projection and core: [B, N, H D] of the heads that work.
   virtual Tensor mixed(CoreInput core, const Context& context) const;
   // The core alone. A variant overrides this or mixed().
@@ -171,6 +181,7 @@ struct AttentionTraits {
   bool spread = false;       // can tell how its weights on tokens are spread
   bool priors = false;       // has priors on keys or pairs
   bool pruned = false;       // attends to a fixed support of pairs
+  bool sizes = false;        // its tokens can stand for several each
   bool gates = false;        // has gates on tokens of its own
   bool some_heads = true;    // can leave heads out
   bool some_queries = true;  // can leave queries out

@@ -1,7 +1,11 @@
 // softmax: A = softmax(Q K^T / sqrt(D)).
+#include <numeric>
+
+#include "nn/attention/positions.h"
 #include "nn/attention/variant.h"
 #include "tensor/observer.h"
 #include "tensor/ops/attention.h"
+#include "tensor/transfer.h"
 
 namespace hg::nn {
 namespace {
@@ -10,7 +14,7 @@ class SoftmaxAttention final : public Attention {
  public:
   using Attention::Attention;
   static AttentionTraits traits(const AttentionOptions&) {
-    return {.quadratic = true, .weights = true, .spread = true};
+    return {.quadratic = true, .weights = true, .spread = true, .sizes = true};
   }
 
   Tensor cross(const Tensor& x, const Tensor& memory, const Context& context) const override {
@@ -26,7 +30,31 @@ class SoftmaxAttention final : public Attention {
     return project_out(attend(o, qkv, context, false), heads, context);
   }
 
+  Weighed weighed(const Tensor& x, const Tensor& sizes, const Context& context,
+                  const Tensor& asking) const override {
+    const Scope scope("attn");
+    CoreInput core{x, {}, HeadSet(options_.heads)};
+    core.asking = asking;
+    project_in(core);
+    const Tensor keys = with_heads(core.parts()[1], options_.heads);
+    if (!sizes.defined()) return {project_out(mix(core, context), core.heads, context), keys};
+    QuadraticOptions o = quadratic(context, core);
+    o.prior = QuadraticOptions::Prior::plain;
+    o.ids = true;
+    Tensors inputs = core.qkv;
+    inputs.push_back(reshape(sizes, {1, 1, sizes.numel(), 1}));
+    inputs.push_back(places(sizes));
+    return {project_out(attend(o, inputs, context, false), core.heads, context), keys};
+  }
+
  private:
+  // Where each image's sizes are among those of all.
+  static Tensor places(const Tensor& sizes) {
+    const Tensor ids = Tensor::empty(sizes.shape(), DType::i64);
+    std::iota(ids.data<std::int64_t>(), ids.data<std::int64_t>() + ids.numel(), 0);
+    return to_device(ids, sizes.device());
+  }
+
   Tensor mix(const CoreInput& core, const Context& context) const override {
     QuadraticOptions o = quadratic(context, core);
     if (o.dropout == 0 && !options_.causal && !o.apart && !wants_spread(context))

@@ -14,7 +14,7 @@ constexpr std::int32_t kEverywhere = Grouping::kEverywhere;
 // The queries of a group and its keys; in the first round these include the keys outside of groups.
 struct Block {
   Grouping::List queries;
-  CachedVector<std::int32_t> keys;
+  CachedVector<std::int32_t> keys, groups;  // groups: of the keys in each round before, in turn
 };
 
 // body(round, block) for every group that has queries and keys, then those queries that see all.
@@ -26,6 +26,9 @@ void for_blocks(const Grouping& g, const auto& body) {
       const Grouping::List keys = g.keys_of(r, group);
       block.keys.assign(g.free_key, g.free_key + (r == 0 ? g.free_keys : 0));
       block.keys.insert(block.keys.end(), keys.tokens, keys.tokens + keys.count);
+      block.groups.clear();
+      for (int before = 0; before < r; ++before)
+        for (const std::int32_t j : block.keys) block.groups.push_back(g.group_of_key(before, j));
       if (block.queries.count > 0 && !block.keys.empty()) body(r, block);
     }
   if (g.free_queries == 0) return;
@@ -72,12 +75,15 @@ struct Rows {
     for (std::int64_t r = 0; r < count; ++r)
       std::fill_n(rows.at(head.b, head.h) + r * rows.row, s.d, T{0});
   }
-  // Scores of masked pairs of query i become `value`.
+  // Scores of masked pairs of query i (Grouping::masked) become `value`.
   void mask(const Grouping& g, int i, int round, const Block& block, T value, T* scores) const {
-    const std::int32_t left_out = g.left_out[i];
-    if (round == 0 && left_out < 0) return;
-    for (std::size_t c = 0; c < block.keys.size(); ++c)
-      if (g.masked(i, block.keys[c], round)) scores[c] = value;
+    const auto count = static_cast<std::int64_t>(block.keys.size());
+    const auto where = [&](const std::int32_t* numbers, std::int32_t number) {
+      for (std::int64_t c = 0; c < count; ++c) scores[c] = numbers[c] == number ? value : scores[c];
+    };
+    if (g.left_out[i] >= 0) where(block.keys.data(), g.left_out[i]);
+    for (int before = 0; before < round; ++before)
+      where(block.groups.data() + before * count, g.group_of_query(before, i));
   }
   // 1 / (1 - p) where the weight of pair (i, j) is kept, 0 where it is dropped.
   T kept_weight(const Head& head, std::int64_t i, std::int64_t j) const {

@@ -17,7 +17,7 @@ class CoreCounter final : public Observer {
  public:
   void op_end(const OpCall& call) override {
     const std::string& op = call.scope->op;
-    if (op == "qkv" || op == "proj" || op == "k2") return;
+    if (op == "qkv" || op == "qv" || op == "proj" || op == "k2") return;
     (call.phase == Phase::backward ? backward : forward) +=
         call.op.cost(call.in, call.out).total().flops_mm;
   }
@@ -28,11 +28,12 @@ struct Sizes {
   std::int64_t n, heads, d;
   std::int64_t x() const { return heads * d; }
 };
+constexpr std::int64_t kInputs = 24;  // width of a token
 
 CoreCounter count(const O& o, const Sizes& s) {
   nn::Parameters parameters(1, true);
   O sized = o;
-  sized.width = 24, sized.heads = s.heads, sized.dim_head = s.d, sized.tokens = s.n;
+  sized.width = kInputs, sized.heads = s.heads, sized.dim_head = s.d, sized.tokens = s.n;
   const auto layer = nn::make_attention(nn::Builder(parameters), sized);
   CoreCounter counter;
   const ObserverGuard guard(counter);
@@ -63,24 +64,45 @@ std::vector<Formula> formulas() {
         1, static_cast<std::int64_t>(std::floor(static_cast<double>(s.d) * std::log(s.d))));
     return 8 * s.heads * s.n * m * s.d;
   };
-  return {{"softmax", quadratic, 2.5},
-          {"rbf", quadratic, 2.5},
-          {"gmm", quadratic, 2.5},
-          {"fiak", quadratic, 2.5},
-          {"sparsemax", quadratic, 2.5},
-          {"entmax15", quadratic, 2.5},
-          {"ref_gmm", quadratic, 2.5},
-          {"mgk", [](const Sizes& s) { return 2 * 3 * s.n * s.n * s.x(); }, 16.0 / 6},
-          {"prob", [](const Sizes& s) { return (4 + 4) * s.n * s.n * s.x(); }, 2.5},
-          {"mlk", linear, 2},
-          {"linear_elu", linear, 2},
-          {"efficient", linear, 2},
-          {"xca", linear, 2},
-          {"kerformer", sek, 2},
-          {"cosformer", [](const Sizes& s) { return 8 * s.n * s.d * s.x(); }, 2},
-          // omega is a buffer: its products have one gradient, not two
-          {"favor", favor, 1.5},
-          {"linformer", [](const Sizes& s) { return 8 * s.n * 64 * s.x(); }, 2.25}};
+  // Patches of a grid of n x n and the class token, which sees all and is seen by all.
+  const auto side = [](const Sizes& s) {
+    return static_cast<std::int64_t>(std::sqrt(static_cast<double>(s.n - 1)));
+  };
+  const auto windows = [=](const Sizes& s) {  // of 4 x 4, those at the border cut
+    const std::int64_t n = side(s), whole = n / 4, rest = n % 4;
+    const std::int64_t along = 16 * whole + rest * rest;  // pairs along one direction
+    return 4 * s.x() * (along * along + 2 * (s.n - 1) + 1);
+  };
+  const auto lines = [=](const Sizes& s) {
+    const std::int64_t n = side(s);
+    return 4 * s.x() * (n * n * n + 2 * (s.n - 1) + 1);
+  };
+  return {
+      {"softmax", quadratic, 2.5},
+      {"rbf", quadratic, 2.5},
+      {"gmm", quadratic, 2.5},
+      {"fiak", quadratic, 2.5},
+      {"sparsemax", quadratic, 2.5},
+      {"entmax15", quadratic, 2.5},
+      {"ref_gmm", quadratic, 2.5},
+      {"mgk", [](const Sizes& s) { return 2 * 3 * s.n * s.n * s.x(); }, 16.0 / 6},
+      {"prob", [](const Sizes& s) { return (4 + 4) * s.n * s.n * s.x(); }, 2.5},
+      {"mlk", linear, 2},
+      {"linear_elu", linear, 2},
+      {"efficient", linear, 2},
+      {"xca", linear, 2},
+      {"kerformer", sek, 2},
+      {"cosformer", [](const Sizes& s) { return 8 * s.n * s.d * s.x(); }, 2},
+      // omega is a buffer: its products have one gradient, not two
+      {"favor", favor, 1.5},
+      {"linformer", [](const Sizes& s) { return 8 * s.n * 64 * s.x(); }, 2.25},
+      {"window", windows, 2.5},
+      {"axial", lines, 2.5},
+      // tables are constants: products have one gradient, not two
+      {"fnet", [](const Sizes& s) { return 2 * s.n * s.n * kInputs + 2 * s.n * kInputs * kInputs; },
+       1},
+      {"mixer",
+       [](const Sizes& s) { return 4 * s.n * std::max<std::int64_t>(1, s.n / 2) * kInputs; }, 2}};
 }
 
 TEST_CASE("products of every core are counted as the formulas say") {
@@ -109,6 +131,26 @@ TEST_CASE("propagating values costs two more products forward and five backward"
   CHECK(after.backward == before.backward + 5 * product);
 }
 
+TEST_CASE("hash costs its pairs, those that several rounds share in each, and the rotations") {
+  O o;
+  o.variant = "hash";
+  for (const Sizes s : {Sizes{1, 2, 8}, Sizes{17, 4, 48}, Sizes{197, 3, 64}}) {
+    const CoreCounter counted = count(o, s);
+    // without contents: buckets of equal size, counted here token by token
+    std::int64_t pairs = s.n + (s.n - 1);
+    for (std::int64_t round = 0; round < 2; ++round) {
+      std::vector<std::int64_t> sizes(8, 0);
+      for (std::int64_t i = 1; i < s.n; ++i)
+        ++sizes[static_cast<std::size_t>((i + round * (i / 8)) % 8)];
+      for (const std::int64_t size : sizes) pairs += size * size;
+    }
+    const auto product = static_cast<std::uint64_t>(2 * pairs * s.x());
+    const auto rotations = static_cast<std::uint64_t>(2 * s.n * s.x() * 2 * 4);
+    CHECK(counted.forward == 2 * product + rotations);
+    CHECK(counted.backward == 5 * product);
+  }
+}
+
 TEST_CASE("a mixture of half the heads costs less than softmax with all") {
   O mgk, softmax;
   mgk.variant = "mgk";
@@ -135,6 +177,7 @@ TEST_CASE("linear variants hold nothing of N x N") {
   constexpr std::int64_t kTokens = 16384, kWidth = 8;
   for (O o : all_variants()) {
     if (nn::attention_traits(o).quadratic || o.variant == "linformer") continue;
+    if (o.variant == "fnet" || o.variant == "mixer") continue;  // have tables of N x N, one a layer
     INFO(o.variant);
     o.reduction = 4096;  // SE-K's own weights are N x N / reduction
     Layer layer(o, kTokens, 1, kWidth, (o.variant == "mlk") ? 2 : 1);

@@ -58,10 +58,12 @@ void force_open(Layer& layer) {
 
 // Sets head h's slices of the projections.
 void fill_head(Layer& layer, std::int64_t h, float value, bool inputs_too) {
-  const Tensor &qkv = layer.value("qkv.weight"), &proj = layer.value("proj.weight");
+  const bool two = layer.options.variant == "hash";  // queries are keys, too
+  const Tensor &qkv = layer.value(two ? "qv.weight" : "qkv.weight"),
+               &proj = layer.value("proj.weight");
   const std::int64_t inner = kHeads * kWidth;
   for (std::int64_t i = h * kWidth; i < (h + 1) * kWidth; ++i) {
-    for (int part = 0; part < 3 && inputs_too; ++part)
+    for (int part = 0; part < (two ? 2 : 3) && inputs_too; ++part)
       std::fill_n(qkv.data<float>() + (part * inner + i) * qkv.dim(1), qkv.dim(1), value);
     for (std::int64_t e = 0; e < proj.dim(0); ++e) proj.data<float>()[e * inner + i] = value;
   }
@@ -72,7 +74,9 @@ class Products final : public Observer {
   void op_end(const OpCall& call) override {
     auto& sums = call.phase == Phase::backward ? backward : forward;
     const std::string& op = call.scope->op;
-    sums[op == "qkv" || op == "proj" || op == "gate" ? op : "core"] +=
+    sums[op == "qv"                                    ? "qkv"
+         : op == "qkv" || op == "proj" || op == "gate" ? op
+                                                       : "core"] +=
         static_cast<std::int64_t>(call.op.cost(call.in, call.out).total().flops_mm);
   }
   std::map<std::string, std::int64_t> forward, backward;
@@ -318,7 +322,10 @@ TEST_CASE("products fall by the share of heads, and for tokens those of queries"
       if (!traits.some_queries || n == 1) continue;
       const Products some = count(o, n, kHeads, d);
       CHECK(n * some.forward.at("proj") == asking * plain.forward.at("proj"));
-      CHECK(3 * n * some.forward.at("qkv") == (asking + 2 * n) * plain.forward.at("qkv"));
+      if (o.variant == "hash")  // queries are keys, which all tokens have
+        CHECK(some.forward.at("qkv") == plain.forward.at("qkv"));
+      else
+        CHECK(3 * n * some.forward.at("qkv") == (asking + 2 * n) * plain.forward.at("qkv"));
       if (traits.quadratic && keys_of(o) == 1) {
         CHECK(n * some.forward.at("core") == asking * plain.forward.at("core"));
         CHECK(n * some.backward.at("core") == asking * plain.backward.at("core"));

@@ -39,6 +39,7 @@ inline std::vector<AttentionOptions> all_variants() {
     o.reduction = 2;
     o.window = 2;
     o.buckets = 4;
+    o.tokens_hidden = 3;
     all.push_back(o);
   }
   O shifted;

@@ -19,7 +19,7 @@ std::vector<O> positional() {
     const bool mixture = o.variant == "mgk" || o.variant == "mlk";
     const bool bound = o.variant == "gmm" || o.variant == "fiak" || o.variant == "kerformer" ||
                        o.variant == "cosformer" || o.variant == "linformer" ||
-                       (mixture && o.pi_shape == O::PiShape::head_pos);
+                       o.variant == "mixer" || (mixture && o.pi_shape == O::PiShape::head_pos);
     if (bound) all.push_back(o);
   }
   return all;

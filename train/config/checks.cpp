@@ -223,6 +223,57 @@ void check_attention(const Config& config, const Origins& origins) {
                   o.variant, factor);
 }
 
+// How many patches are left by each block, of all: what a block cannot do is refused.
+void check_merged_counts(const Config& config, const Origins& origins) {
+  const MergeConfig& m = config.merge;
+  const nn::MergeOptions options{m.method, m.per_block, m.keep};
+  const std::string who = origins.who(m.keep.empty() ? "merge.per_block" : "merge.keep");
+  std::int64_t patches = patches_of(config.model);
+  for (std::int64_t i = 0; i < config.model.depth; ++i) {
+    const std::int64_t left = options.left_by(i, patches);
+    const std::int64_t wanted =
+        m.keep.empty() ? patches - m.per_block : m.keep[static_cast<std::size_t>(i)];
+    usage_require(left == wanted, who,
+                  "expected block {} to leave {} to {} of its patches with merge.method = \"{}\", "
+                  "got {}",
+                  i, m.method == nn::MergeOptions::Method::tome ? (patches + 1) / 2 : 1, patches,
+                  enum_name(*m.method), wanted);
+    patches = left;
+  }
+}
+
+void check_merging(const Config& config, const Origins& origins) {
+  const nn::AttentionOptions o = attention_options(config);
+  const MergeConfig& m = config.merge;
+  if (!m.method) {
+    usage_require(m.per_block == 0, origins.who("merge.per_block"),
+                  "expected 0 without merge.method");
+    usage_require(m.keep.empty(), origins.who("merge.keep"), "expected none without merge.method");
+    return;
+  }
+  const auto needs = [&](bool has, const std::string& what) {
+    usage_require(has, origins.who("merge.method"), "expected \"none\" {}, got \"{}\"", what,
+                  enum_name(*m.method));
+  };
+  needs(
+      nn::attention_traits(o).sizes,
+      fmt::format("with model.attention = \"{}\", as sizes of tokens are for softmax", o.variant));
+  needs(config.model.pool == nn::VitOptions::Pool::cls, "with model.pool = \"mean\"");
+  needs(o.gate == nn::AttentionOptions::Gate::none,
+        fmt::format("with attention.gate = \"{}\"", enum_name(o.gate)));
+  for (const PhaseConfig& phase : config.phases) {
+    needs(phase.kind != "pretrain" && phase.kind != "finetune",
+          fmt::format("with a phase \"{}\", which needs every token", phase.kind));
+    needs(phase.freeze.empty(), "with freeze, as a frozen front hands on every token");
+  }
+  usage_require((m.per_block > 0) != !m.keep.empty(), origins.who("merge.method"),
+                "expected either merge.per_block or merge.keep beside it");
+  usage_require(m.keep.empty() || static_cast<std::int64_t>(m.keep.size()) == config.model.depth,
+                origins.who("merge.keep"), "expected {} numbers, one a block, got {}",
+                config.model.depth, m.keep.size());
+  check_merged_counts(config, origins);
+}
+
 // Muon changes whole matrices; a gate leaves those of some heads as they are.
 void check_optimizers(const Config& config, const Origins& origins) {
   using Gate = nn::AttentionOptions::Gate;
@@ -245,6 +296,7 @@ void check(const Config& config, const Origins& origins) {
   check_selection(config, origins);
   check_teacher(config.loss, origins);
   check_attention(config, origins);
+  check_merging(config, origins);
   check_optimizers(config, origins);
   for (std::size_t i = 0; i < config.phases.size(); ++i)
     check_options<sections::PhaseOptions>(fmt::format("phase.{}", i), "kind", config.phases[i].kind,

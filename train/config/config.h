@@ -57,6 +57,7 @@ using sections::AttentionConfig;
 using sections::DataConfig;
 using sections::DeviceConfig;
 using sections::LossConfig;
+using sections::MergeConfig;
 using sections::ModelConfig;
 using sections::RunConfig;
 using sections::SelectConfig;
@@ -81,6 +82,7 @@ struct Config {
   DataConfig data;
   ModelConfig model;
   AttentionConfig attention;
+  MergeConfig merge;
   SelectConfig select;
   LossConfig loss;
   TrainConfig train;

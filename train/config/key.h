@@ -88,6 +88,7 @@ void for_each_section(Config& config, F&& f) {
   f("data", config.data);
   f("model", config.model);
   f("attention", config.attention);
+  f("merge", config.merge);
   f("select", config.select);
   f("loss", config.loss);
   f("train", config.train);

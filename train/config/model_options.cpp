@@ -65,7 +65,8 @@ nn::VitOptions vit_options(const Config& config) {
           .device = device_of(config.run),
           .box_head = any_phase(config, &PhaseKind::finds_boxes),
           .attention = attention_options(config),
-          .gate_layers = config.attention.gate_layers};
+          .gate_layers = config.attention.gate_layers,
+          .merge = {config.merge.method, config.merge.per_block, config.merge.keep}};
 }
 
 Device device_of(const RunConfig& run) {

@@ -94,8 +94,9 @@ TEST_CASE("settings reach all arms, but not what the arms differ in") {
   CHECK(cifar.arms[1].config.model.img_size == 32);
 
   CHECK(fault({"rq4", "smoke"}) ==
-        "rq4: no such file, nor a built-in experiment; did you mean rq1? (built in: half, quick, "
-        "rq1, rq2, rq3)");
+        "rq4: no such file, nor a built-in experiment; did you mean rq1? (built in: attentions, "
+        "half, "
+        "quick, rq1, rq2, rq3)");
   CHECK(fault({"rq1", "huge"}) == "--scale: expected smoke, small, paper, got \"huge\"");
   CHECK(fault({"rq2", "smoke", {"select.mode=drop"}}) ==
         "--set: select.mode: the arms of rq2 differ in it");

@@ -67,7 +67,26 @@ std::vector<Variant> variants() {
           {"xca", {"attention.dropout=0.1"}, {{"temperature", {2}}}},
           {"sparsemax", {}, {}},
           {"entmax15", {}, {}},
-          {"ref_gmm", {}, {}}};
+          {"ref_gmm", {}, {}},
+          {"softmax", {"merge.method=tome", "merge.per_block=5"}, {}},
+          {"softmax", {"merge.method=pool", "merge.keep=[9, 4]", "model.last_block=cls"}, {}},
+          {"window", {"attention.window=2", "attention.dropout=0.1"}, {}},
+          {"axial", {"model.last_block=cls"}, {}},
+          {"hash",
+           {"attention.buckets=4", "attention.gate=head", "attention.gate_keep=0.5"},
+           {{"qv.weight", {32, 16}},
+            {"qv.bias", {32}},
+            {"rotations", {2, 8, 2}},
+            {"gate.weight", {2, 16}},
+            {"gate.bias", {2}},
+            {"gate.mean", {2}}}},
+          {"fnet", {}, {}},
+          {"mixer",
+           {"attention.tokens_hidden=6"},
+           {{"tokens.fc1.weight", {6, 17}},
+            {"tokens.fc1.bias", {6}},
+            {"tokens.fc2.weight", {17, 6}},
+            {"tokens.fc2.bias", {17}}}}};
 }
 
 Arguments settings_of(const Variant& v) {
@@ -112,7 +131,7 @@ TEST_CASE("every variant trains and saves its tensors and gives gradients of its
     for (const auto& [name, tensor] : weights.tensors) {
       INFO(name);
       const bool buffer =
-          name.ends_with("omega") || name.ends_with("gate.mean") ||
+          name.ends_with("omega") || name.ends_with("gate.mean") || name.ends_with("rotations") ||
           (name.ends_with("pi") && v.options.size() > 0 && v.options[0] == "attention.mode=soft_e");
       REQUIRE(out.tensors.contains("grad." + name) == !buffer);
       if (!buffer) CHECK(out.tensors.at("grad." + name).shape() == tensor.shape());
@@ -167,6 +186,34 @@ TEST_CASE("options of another variant and values that make no sense are refused 
       {{"loss.mle=0.1"}, {"loss.mle", "softmax"}},
       {{"model.attention=fiak", "loss.mle=0.1"}, {"loss.mle", "fiak"}},
       {{"attention.dropout=1.0"}, {"attention.dropout"}},
+      {{"attention.window=2"}, {"attention.window", "softmax", "window"}},
+      {{"model.attention=window", "attention.window=0"}, {"attention.window"}},
+      {{"model.attention=axial", "attention.shift=false"}, {"attention.shift", "window"}},
+      {{"model.attention=axial", "loss.sparsity=0.1"}, {"loss.sparsity_kind", "axial"}},
+      {{"model.attention=hash", "attention.buckets=5"}, {"attention.buckets", "even"}},
+      {{"model.attention=hash", "attention.rounds=0"}, {"attention.rounds"}},
+      {{"model.attention=fnet", "attention.dropout=0.1"}, {"attention.dropout", "fnet"}},
+      {{"model.attention=fnet", "attention.gate=head"}, {"attention.gate", "fnet"}},
+      {{"model.attention=mixer", "attention.gate=token"}, {"attention.gate", "mixer"}},
+      {{"model.attention=mixer", "model.last_block=cls"}, {"model.last_block", "mixer"}},
+      {{"model.attention=mixer", "attention.tokens_hidden=-1"}, {"attention.tokens_hidden"}},
+      {{"merge.per_block=2"}, {"merge.per_block", "merge.method"}},
+      {{"merge.keep=[3, 2]"}, {"merge.keep", "merge.method"}},
+      {{"merge.method=tomes"}, {"merge.method", "tome"}},
+      {{"merge.method=tome"}, {"merge.method", "merge.per_block", "merge.keep"}},
+      {{"merge.method=tome", "merge.per_block=2", "merge.keep=[9, 9]"}, {"merge.method", "either"}},
+      {{"merge.method=tome", "merge.per_block=9"}, {"merge.per_block", "block 0", "got 7"}},
+      {{"merge.method=pool", "merge.per_block=8"}, {"merge.per_block", "block 1", "got 0"}},
+      {{"merge.method=pool", "merge.keep=[9]"}, {"merge.keep", "2 numbers", "got 1"}},
+      {{"merge.method=pool", "merge.keep=[9, 10]"}, {"merge.keep", "block 1", "got 10"}},
+      {{"merge.method=pool", "merge.per_block=2", "model.attention=rbf"}, {"merge.method", "rbf"}},
+      {{"merge.method=pool", "merge.per_block=2", "model.pool=mean"}, {"merge.method", "mean"}},
+      {{"merge.method=pool", "merge.per_block=2", "attention.gate=token"},
+       {"merge.method", "attention.gate"}},
+      {{"merge.method=pool", "merge.per_block=2", "phase.0.kind=pretrain"},
+       {"merge.method", "pretrain"}},
+      {{"merge.method=pool", "merge.per_block=2", "phase.0.freeze=[\"patch_embed\"]"},
+       {"merge.method", "freeze"}},
   };
   for (const auto& [settings, parts] : faults) {
     const TempFolder folder;
@@ -177,12 +224,21 @@ TEST_CASE("options of another variant and values that make no sense are refused 
 
 TEST_CASE("info counts what appendix A says of each variant in DeiT-tiny") {
   const std::map<std::string, std::pair<std::int64_t, std::int64_t>> known{
-      {"softmax", {0, 29805312}},       {"mgk", {12 * (192 * 192 + 192 + 6), 44707968}},
-      {"prob", {0, 59610624}},          {"linear_elu", {0, 9682944}},
-      {"efficient", {0, 9682944}},      {"xca", {12 * 3, 9682944}},
-      {"cosformer", {0, 19365888}},     {"linformer", {12 * 2 * 64 * 197, 19365888}},
-      {"favor", {0, 80489472}},         {"kerformer", {12 * 4937, 9682944 + 28368}},
-      {"gmm", {12 * 3 * 197, 29805312}}};
+      {"softmax", {0, 29805312}},
+      {"mgk", {12 * (192 * 192 + 192 + 6), 44707968}},
+      {"prob", {0, 59610624}},
+      {"linear_elu", {0, 9682944}},
+      {"efficient", {0, 9682944}},
+      {"xca", {12 * 3, 9682944}},
+      {"cosformer", {0, 19365888}},
+      {"linformer", {12 * 2 * 64 * 197, 19365888}},
+      {"favor", {0, 80489472}},
+      {"kerformer", {12 * 4937, 9682944 + 28368}},
+      {"gmm", {12 * 3 * 197, 29805312}},
+      {"window", {0, 4 * 192 * (2704 + 2 * 196 + 1)}},
+      {"axial", {0, 4 * 192 * (14 * 196 + 2 * 196 + 1)}},
+      {"fnet", {-12 * 4 * 192 * 193, 2 * 197 * 192 * (197 + 192)}},
+      {"mixer", {12 * (-4 * 192 * 193 + 2 * 197 * 98 + 98 + 197), 4 * 197 * 98 * 192}}};
   for (const auto& [name, figures] : known) {
     INFO(name);
     const Outcome done =
