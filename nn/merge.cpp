@@ -79,6 +79,7 @@ Joined pairs_of(const T* scores, std::int64_t n, std::int64_t left) {
 }
 
 // K-medoids of one image: similarity [n - 1, n - 1] of its patches, which weigh as their sizes.
+// Half of it is read, so that rounding cannot part two members of a cluster who are equal.
 template <class T>
 class Medoids {
  public:
@@ -99,13 +100,15 @@ class Medoids {
   }
 
  private:
+  T like(std::int64_t i, std::int64_t j) const {
+    return i == j ? T{1} : similarity_[std::min(i, j) * n_ + std::max(i, j)];
+  }
   // Each patch to the nearest medoid, of equal ones the first; a medoid to itself.
   void assign() {
     for (std::int64_t i = 0; i < n_; ++i) {
-      const T* const row = similarity_ + i * n_;
       std::int64_t best = 0;
       for (std::size_t c = 1; c < medoids_.size(); ++c)
-        if (row[medoids_[c]] > row[medoids_[best]]) best = static_cast<std::int64_t>(c);
+        if (like(i, medoids_[c]) > like(i, medoids_[best])) best = static_cast<std::int64_t>(c);
       of_[i] = best;
     }
     for (std::size_t c = 0; c < medoids_.size(); ++c)
@@ -120,8 +123,7 @@ class Medoids {
     for (const std::int64_t i : members) {
       double sum = 0;
       for (const std::int64_t j : members)
-        sum += static_cast<double>(similarity_[i * n_ + j]) *
-               (sizes_ ? static_cast<double>(sizes_[j + 1]) : 1);
+        sum += static_cast<double>(like(i, j)) * (sizes_ ? static_cast<double>(sizes_[j + 1]) : 1);
       if (i == members[0] || sum > most) {
         most = sum;
         medoids_[cluster] = i;

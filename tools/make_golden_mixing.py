@@ -130,7 +130,8 @@ def tome(metric, sizes, left):
 
 def pool(metric, sizes, left):
     n = len(metric) - 1
-    similarity = metric[1:] @ metric[1:].T
+    upper = (metric[1:] @ metric[1:].T).triu(1)
+    similarity = upper + upper.T + torch.eye(n, dtype=upper.dtype)
 
     def assigned(medoids):
         of = [int(similarity[i, medoids].argmax()) for i in range(n)]

@@ -22,13 +22,13 @@ Pairs seen(Layer& layer, std::int64_t head, std::int64_t tokens = kTokens, const
   Pairs pairs;
   for (std::int64_t j = 0; j < tokens; ++j) {
     float& value = parts[values].data<float>()[j * kHeads * kWidth + head * kWidth];
-    value += 10;
+    const float kept = std::exchange(value, value + 10);
     const auto after = layer(parts, ids).to_vector<float>();
     for (std::int64_t i = 0; i < tokens; ++i) {
       const auto at = static_cast<std::size_t>(i * kHeads * kWidth + head * kWidth);
       if (after[at] != before[at]) pairs.insert({i, j});
     }
-    value -= 10;
+    value = kept;
   }
   return pairs;
 }

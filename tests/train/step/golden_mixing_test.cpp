@@ -82,7 +82,7 @@ void check_case(const std::string& name, Device device, const Safetensors& file,
 
 TEST_CASE("logits and gradients of every way to mix and merge tokens equal PyTorch's") {
   const Safetensors file = read_safetensors(HG_SOURCE_DIR "/tests/golden/mixing.safetensors");
-  for (const char* name : kCases)
+  for (const std::string name : kCases)
     for (const bool some : {false, true}) {
       CAPTURE(name);
       CAPTURE(some);
