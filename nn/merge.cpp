@@ -87,10 +87,7 @@ class Medoids {
       : similarity_(similarity), sizes_(sizes), n_(patches), of_(static_cast<std::size_t>(n_), 0) {
     for (std::int64_t c = 0; c < clusters; ++c) medoids_.push_back(c * n_ / clusters);
     assign();
-    for (int i = 0; i < kIterations; ++i) {
-      for (std::size_t c = 0; c < medoids_.size(); ++c) move(static_cast<std::int64_t>(c));
-      assign();
-    }
+    for (int i = 0; i < kIterations && move(); ++i) assign();
   }
   // With the class token before the patches.
   Joined joined() const {
@@ -114,11 +111,21 @@ class Medoids {
     for (std::size_t c = 0; c < medoids_.size(); ++c)
       of_[medoids_[c]] = static_cast<std::int64_t>(c);
   }
-  // The member that is nearest to all others, of equal ones the first.
-  void move(std::int64_t cluster) {
-    Places members;
-    for (std::int64_t i = 0; i < n_; ++i)
-      if (of_[i] == cluster) members.push_back(i);
+  // Each medoid to the member that is most like all of its cluster, of equal ones the first.
+  // Whether any moved: if not, nothing else would from then on.
+  bool move() {
+    CachedVector<Places> members(medoids_.size());
+    for (std::int64_t i = 0; i < n_; ++i) members[of_[i]].push_back(i);
+    bool moved = false;
+    for (std::size_t c = 0; c < medoids_.size(); ++c) {
+      const std::int64_t best = middle_of(members[c]);
+      moved = moved || best != medoids_[c];
+      medoids_[c] = best;
+    }
+    return moved;
+  }
+  std::int64_t middle_of(const Places& members) const {
+    std::int64_t best = members[0];
     double most = 0;
     for (const std::int64_t i : members) {
       double sum = 0;
@@ -126,9 +133,10 @@ class Medoids {
         sum += static_cast<double>(like(i, j)) * (sizes_ ? static_cast<double>(sizes_[j + 1]) : 1);
       if (i == members[0] || sum > most) {
         most = sum;
-        medoids_[cluster] = i;
+        best = i;
       }
     }
+    return best;
   }
 
   const T *similarity_, *sizes_;

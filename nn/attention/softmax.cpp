@@ -36,7 +36,7 @@ class SoftmaxAttention final : public Attention {
     CoreInput core{x, {}, HeadSet(options_.heads)};
     core.asking = asking;
     project_in(core);
-    const Tensor keys = with_heads(core.parts()[1], options_.heads);
+    const Tensor keys = with_heads(keys_of(core), options_.heads);
     if (!sizes.defined()) return {project_out(mix(core, context), core.heads, context), keys};
     QuadraticOptions o = quadratic(context, core);
     o.prior = QuadraticOptions::Prior::plain;
@@ -48,6 +48,15 @@ class SoftmaxAttention final : public Attention {
   }
 
  private:
+  // Without a gradient; of q, k and v side by side only k is copied.
+  static Tensor keys_of(const CoreInput& core) {
+    if (core.apart()) return core.qkv[1].detach();
+    const std::int64_t batch = core.x.dim(0), n = core.x.dim(1);
+    const Tensor rows = Tensor::empty({batch, n}, DType::i64);
+    for (std::int64_t i = 0; i < rows.numel(); ++i) rows.data<std::int64_t>()[i] = 3 * (i % n) + 1;
+    return gather_rows(reshape(core.qkv[0].detach(), {batch, 3 * n, -1}),
+                       to_device(rows, core.x.device()));
+  }
   // Where each image's sizes are among those of all.
   static Tensor places(const Tensor& sizes) {
     const Tensor ids = Tensor::empty(sizes.shape(), DType::i64);

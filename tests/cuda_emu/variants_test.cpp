@@ -61,7 +61,9 @@ void check_same(const NamedTensors& cpu, const NamedTensors& cuda) {
       largest = std::max<double>(largest, std::abs(a[k]));
       worst = std::max<double>(worst, std::abs(a[k] - b[k]));
     }
-    CHECK(worst < 2e-4 * largest);
+    // layer norms take away what is alike in all features: this gradient is rounding alone
+    const bool nothing = cpu[i].first.ends_with("tokens.fc2.bias");
+    CHECK(worst < (nothing ? 1e-6 : 2e-4 * largest));
   }
 }
 

@@ -215,8 +215,9 @@ TEST_CASE("built-in experiments are listed and shown") {
   CHECK(list.code == 0);
   CHECK(list.out.find("rq1: Does probabilistic attention") != std::string::npos);
   const Json names = Json::parse(hgtrain({"experiment", "list", "--json"}).out)["experiments"];
-  REQUIRE(names.size() == 5);
-  CHECK(names[0]["arms"][0] == "vit");
+  REQUIRE(names.size() == 6);
+  CHECK(names[0]["arms"][0] == "softmax");
+  CHECK(names[1]["arms"][0] == "vit");
   const TempFolder folder;
   const Outcome shown = hgtrain({"experiment", "show", "quick"});
   CHECK(shown.code == 0);

@@ -29,7 +29,7 @@ std::vector<std::string> names_of(const Plan& plan) {
 }
 
 TEST_CASE("every experiment has comparable arms at every scale") {
-  CHECK(builtin_experiments().size() == 5);
+  CHECK(builtin_experiments().size() == 6);
   for (const BuiltinText& builtin : builtin_experiments())
     for (const char* scale : {"smoke", "small", "paper"}) {
       INFO(builtin.name << " " << scale);
