@@ -269,7 +269,7 @@ void check_merging(const Config& config, const Origins& origins) {
   usage_require((m.per_block > 0) != !m.keep.empty(), origins.who("merge.method"),
                 "expected either merge.per_block or merge.keep beside it");
   usage_require(m.keep.empty() || static_cast<std::int64_t>(m.keep.size()) == config.model.depth,
-                origins.who("merge.keep"), "expected {} numbers, one a block, got {}",
+                origins.who("merge.keep"), "expected as many numbers as blocks, {}, got {}",
                 config.model.depth, m.keep.size());
   check_merged_counts(config, origins);
 }

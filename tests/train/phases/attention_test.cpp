@@ -70,7 +70,8 @@ std::vector<Variant> variants() {
           {"ref_gmm", {}, {}},
           {"softmax", {"model.pool=cls", "merge.method=tome", "merge.per_block=5"}, {}},
           {"softmax",
-           {"model.pool=cls", "merge.method=pool", "merge.keep=[9, 4]", "model.last_block=cls"},
+           {"model.pool=cls", "model.depth=2", "merge.method=pool", "merge.keep=[9, 4]",
+            "model.last_block=cls"},
            {}},
           {"window", {"attention.window=2", "attention.dropout=0.1"}, {}},
           {"axial", {"model.pool=cls", "model.last_block=cls"}, {}},
@@ -161,6 +162,11 @@ TEST_CASE("an interrupted run goes on with its drawn and learnt buffers bit for 
 }
 
 TEST_CASE("options of another variant and values that make no sense are refused in one line") {
+  const auto merging = [](const Settings& more) {  // two blocks, 16 patches
+    Settings all{"model.pool=cls", "model.patch_size=4", "model.depth=2"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
   const std::vector<std::pair<Settings, std::vector<std::string>>> faults{
       {{"model.attention=fiack"}, {"model.attention", "fiack", "fiak"}},
       {{"model.attention=kerfomer"}, {"model.attention", "did you mean \"kerformer\""}},
@@ -197,31 +203,29 @@ TEST_CASE("options of another variant and values that make no sense are refused 
       {{"model.attention=fnet", "attention.dropout=0.1"}, {"attention.dropout", "fnet"}},
       {{"model.attention=fnet", "attention.gate=head"}, {"attention.gate", "fnet"}},
       {{"model.attention=mixer", "attention.gate=token"}, {"attention.gate", "mixer"}},
-      {{"model.attention=mixer", "model.last_block=cls"}, {"model.last_block", "mixer"}},
+      {{"model.pool=cls", "model.attention=mixer", "model.last_block=cls"},
+       {"model.last_block", "mixer"}},
       {{"model.attention=mixer", "attention.tokens_hidden=-1"}, {"attention.tokens_hidden"}},
       {{"merge.per_block=2"}, {"merge.per_block", "merge.method"}},
       {{"merge.keep=[3, 2]"}, {"merge.keep", "merge.method"}},
       {{"merge.method=tomes"}, {"merge.method", "tome"}},
-      {{"model.pool=cls", "merge.method=tome"}, {"merge.method", "merge.per_block", "merge.keep"}},
-      {{"model.pool=cls", "merge.method=tome", "merge.per_block=2", "merge.keep=[9, 9]"},
+      {merging({"merge.method=tome"}), {"merge.method", "merge.per_block", "merge.keep"}},
+      {merging({"merge.method=tome", "merge.per_block=2", "merge.keep=[9, 9]"}),
        {"merge.method", "either"}},
-      {{"model.pool=cls", "merge.method=tome", "merge.per_block=9"},
+      {merging({"merge.method=tome", "merge.per_block=9"}),
        {"merge.per_block", "block 0", "got 7"}},
-      {{"model.pool=cls", "merge.method=pool", "merge.per_block=8"},
+      {merging({"merge.method=pool", "merge.per_block=8"}),
        {"merge.per_block", "block 1", "got 0"}},
-      {{"model.pool=cls", "merge.method=pool", "merge.keep=[9]"},
-       {"merge.keep", "2 numbers", "got 1"}},
-      {{"model.pool=cls", "merge.method=pool", "merge.keep=[9, 10]"},
-       {"merge.keep", "block 1", "got 10"}},
-      {{"model.pool=cls", "merge.method=pool", "merge.per_block=2", "model.attention=rbf"},
+      {merging({"merge.method=pool", "merge.keep=[9]"}), {"merge.keep", "blocks, 2", "got 1"}},
+      {merging({"merge.method=pool", "merge.keep=[9, 10]"}), {"merge.keep", "block 1", "got 10"}},
+      {merging({"merge.method=pool", "merge.per_block=2", "model.attention=rbf"}),
        {"merge.method", "rbf"}},
       {{"merge.method=pool", "merge.per_block=2", "model.pool=mean"}, {"merge.method", "mean"}},
-      {{"model.pool=cls", "merge.method=pool", "merge.per_block=2", "attention.gate=token"},
+      {merging({"merge.method=pool", "merge.per_block=2", "attention.gate=token"}),
        {"merge.method", "attention.gate"}},
-      {{"model.pool=cls", "merge.method=pool", "merge.per_block=2", "phase.0.kind=pretrain"},
+      {merging({"merge.method=pool", "merge.per_block=2", "phase.0.kind=pretrain"}),
        {"merge.method", "pretrain"}},
-      {{"model.pool=cls", "merge.method=pool", "merge.per_block=2",
-        "phase.0.freeze=[\"patch_embed\"]"},
+      {merging({"merge.method=pool", "merge.per_block=2", "phase.0.freeze=[\"patch_embed\"]"}),
        {"merge.method", "freeze"}},
   };
   for (const auto& [settings, parts] : faults) {

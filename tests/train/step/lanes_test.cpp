@@ -112,6 +112,15 @@ TEST_CASE("gates learn the same on any number of threads") {
   }
 }
 
+TEST_CASE("tokens merge the same on any number of threads") {
+  using Method = nn::MergeOptions::Method;
+  for (const Method method : {Method::tome, Method::pool}) {
+    nn::VitOptions o = tiny_vit("softmax");
+    o.merge = {method, 2, {}};
+    check_threads(o);
+  }
+}
+
 TEST_CASE("lanes of one image or of many groups learn the same on any number of threads") {
   const nn::VitOptions small = tiny_vit("softmax");
   for (const std::int64_t lanes : {1, 2, 8, 13, 100}) check_threads(small, 13, lanes);
