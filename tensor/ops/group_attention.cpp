@@ -2,8 +2,8 @@
 
 #include "tensor/cpu/elementwise.h"
 #include "tensor/cpu/scratch.h"
+#include "tensor/ops/attention/group_blocks.h"
 #include "tensor/ops/attention/group_operands.h"
-#include "tensor/ops/attention/score_blocks.h"
 #include "tensor/random.h"
 
 namespace hg::ops {
@@ -11,43 +11,8 @@ namespace {
 
 constexpr std::int32_t kEverywhere = Grouping::kEverywhere;
 
-// The queries of a group and its keys; in the first round these include the keys outside of groups.
-struct Block {
-  Grouping::List queries;
-  CachedVector<std::int32_t> keys, groups;  // groups: of the keys in each round before, in turn
-};
-
-// body(round, block) for every group that has queries and keys, then those queries that see all.
-void for_blocks(const Grouping& g, const auto& body) {
-  Block block;
-  for (int r = 0; r < g.rounds; ++r)
-    for (int group = 0; group < g.groups; ++group) {
-      block.queries = g.queries_of(r, group);
-      const Grouping::List keys = g.keys_of(r, group);
-      block.keys.assign(g.free_key, g.free_key + (r == 0 ? g.free_keys : 0));
-      block.keys.insert(block.keys.end(), keys.tokens, keys.tokens + keys.count);
-      block.groups.clear();
-      for (int before = 0; before < r; ++before)
-        for (const std::int32_t j : block.keys) block.groups.push_back(g.group_of_key(before, j));
-      if (block.queries.count > 0 && !block.keys.empty()) body(r, block);
-    }
-  if (g.free_queries == 0) return;
-  block.queries = {g.free_query, g.free_queries};
-  block.keys.resize(static_cast<std::size_t>(g.keys));
-  for (int j = 0; j < g.keys; ++j) block.keys[j] = j;
-  body(0, block);
-}
-
-// The most of what for_blocks gives.
-struct MostOf {
-  std::int64_t queries = 1, keys = 1;
-  explicit MostOf(const Grouping& g) {
-    for_blocks(g, [this](int, const Block& block) {
-      queries = std::max<std::int64_t>(queries, block.queries.count);
-      keys = std::max<std::int64_t>(keys, static_cast<std::int64_t>(block.keys.size()));
-    });
-  }
-};
+using Block = cpu::GroupBlock;
+using cpu::for_blocks, cpu::LargestBlocks;
 
 // One (image, head).
 struct Head {
@@ -106,22 +71,20 @@ struct Forward : Rows<T> {
   using Rows<T>::s;
 
   struct Work {
-    std::int64_t step;
     cpu::Scratch<T> queries, keys, packed_keys, packed_values, scores, parts, tops, sums;
-    Work(const GroupSizes& s, const MostOf& most)
-        : step(std::min(cpu::block_rows(most.keys), most.queries)),
-          queries(step * s.d),
+    Work(const GroupSizes& s, const LargestBlocks<T>& most)
+        : queries(most.rows * s.d),
           keys(most.keys * s.d),
           packed_keys(cpu::packed_size<T>(most.keys, s.d)),
           packed_values(cpu::packed_size<T>(s.d, most.keys)),
-          scores(step * cpu::padded_size<T>(most.keys)),
-          parts(step * s.d),
+          scores(most.scores),
+          parts(most.rows * s.d),
           tops(s.n),
           sums(s.n) {}
   };
 
   void operator()(const Head& head) const {
-    const Work work(s, MostOf(head.g));
+    const Work work(s, LargestBlocks<T>(head.g));
     this->clear(o, head, s.n);
     std::fill_n(static_cast<T*>(work.tops), s.n, -std::numeric_limits<T>::infinity());
     std::fill_n(static_cast<T*>(work.sums), s.n, T{0});
@@ -131,8 +94,8 @@ struct Forward : Rows<T> {
       cpu::pack_b<T>(keys, s.d, {work.keys, 1, s.d}, work.packed_keys);
       this->gather(v, head, block.keys.data(), keys, work.keys);
       cpu::pack_b<T>(s.d, keys, {work.keys, s.d, 1}, work.packed_values);
-      for (std::int64_t i = 0; i < block.queries.count; i += work.step)
-        some_rows(head, round, block, i, std::min(work.step, block.queries.count - i), work);
+      for (std::int64_t i = 0; i < block.queries.count; i += block.rows())
+        some_rows(head, round, block, i, std::min(block.rows(), block.queries.count - i), work);
     });
     for (std::int64_t i = 0; i < s.n; ++i) {
       T* const row = o.at(head.b, head.h) + i * o.row;
@@ -184,28 +147,26 @@ struct Backward : Rows<T> {
   using Rows<T>::s;
 
   struct Work {
-    std::int64_t step;
     cpu::Scratch<T> queries, grads, keys, packed_keys, keys_t, values_t, p, ds, parts, dk, dv,
         packed, deltas;
-    Work(const GroupSizes& s, const MostOf& most)
-        : step(std::min(cpu::block_rows(most.keys), most.queries)),
-          queries(step * s.d),
-          grads(step * s.d),
+    Work(const GroupSizes& s, const LargestBlocks<T>& most)
+        : queries(most.rows * s.d),
+          grads(most.rows * s.d),
           keys(most.keys * s.d),
           packed_keys(cpu::packed_size<T>(s.d, most.keys)),
           keys_t(cpu::packed_size<T>(most.keys, s.d)),
           values_t(cpu::packed_size<T>(most.keys, s.d)),
-          p(step * cpu::padded_size<T>(most.keys)),
-          ds(step * cpu::padded_size<T>(most.keys)),
-          parts(step * s.d),
+          p(most.scores),
+          ds(most.scores),
+          parts(most.rows * s.d),
           dk(most.keys * s.d),
           dv(most.keys * s.d),
-          packed(cpu::gemm_scratch<T>(s.d, step)),
+          packed(cpu::gemm_scratch<T>(s.d, most.rows)),
           deltas(s.n) {}
   };
 
   void operator()(const Head& head) const {
-    const Work work(s, MostOf(head.g));
+    const Work work(s, LargestBlocks<T>(head.g));
     this->clear(dq, head, s.n), this->clear(dk, head, s.m), this->clear(dv, head, s.m);
     for (std::int64_t i = 0; i < s.n; ++i)
       work.deltas[i] = cpu::dot<T>(s.d, grad_o.at(head.b, head.h) + i * grad_o.row,
@@ -217,8 +178,8 @@ struct Backward : Rows<T> {
       this->gather(k, head, block.keys.data(), keys, work.keys);
       cpu::pack_b<T>(keys, s.d, {work.keys, 1, s.d}, work.keys_t);
       cpu::pack_b<T>(s.d, keys, {work.keys, s.d, 1}, work.packed_keys);
-      for (std::int64_t i = 0; i < block.queries.count; i += work.step)
-        some_rows(head, round, block, i, std::min(work.step, block.queries.count - i), work);
+      for (std::int64_t i = 0; i < block.queries.count; i += block.rows())
+        some_rows(head, round, block, i, std::min(block.rows(), block.queries.count - i), work);
       this->add(work.dk, dk, head, block.keys.data(), keys);
       this->add(work.dv, dv, head, block.keys.data(), keys);
     });
