@@ -189,9 +189,10 @@ bool Loader::make_batch(const Epoch& epoch, std::int64_t index, Batch& batch) {
   batch.boxes = Tensor::zeros({n, 4});
   batch.has_box = Tensor::zeros({n}, DType::i64);
   if (selector_) selector_->take_tally();  // of a batch that was given up
+  const auto [needed, enough] = options_.needed ? options_.needed(batch) : std::pair(std::int64_t{0}, n);
   for (std::int64_t slot = 0; slot < n; ++slot) {
     if (generation_ != epoch.generation) return false;
-    make_item(slot, draws, batch);
+    make_item(slot, draws, needed <= slot && slot < enough, batch);
     tell_work(slot + 1 == n ? Telling::rest : Telling::now_and_then);
   }
   if (selector_) batch.selection = selector_->take_tally();
@@ -235,14 +236,17 @@ Augmentation Loader::augmentation(std::uint64_t key, std::int64_t number) const 
   return draw_augmentation(key, number, options_.img_size, dataset_.info().mirrors);
 }
 
-void Loader::make_item(std::int64_t slot, const Draws& draws, Batch& batch) {
+void Loader::make_item(std::int64_t slot, const Draws& draws, bool needed, Batch& batch) {
   const std::int64_t item = batch.indices[static_cast<std::size_t>(slot)];
   const Augmentation how = augmentation(draws.augment, draw_number(slot, batch));
-  dataset_.get(item, image_);
-  augment(fit_(image_), how, pixels_.data<std::uint8_t>());
-  write_pixels(slot, draws, batch);
+  const Box* const box = dataset_.box(item);
+  if (needed || box) dataset_.get(item, image_);
+  if (needed) {
+    augment(fit_(image_), how, pixels_.data<std::uint8_t>());
+    write_pixels(slot, draws, batch);
+  }
   batch.labels.data<std::int64_t>()[slot] = dataset_.label(item);
-  if (const Box* box = dataset_.box(item)) {
+  if (box) {
     const UnitBox b = place_box(*box, image_.width, image_.height, options_.img_size, how);
     const float placed[4] = {(b.x0 + b.x1) / 2, (b.y0 + b.y1) / 2, b.x1 - b.x0, b.y1 - b.y0};
     std::copy_n(placed, 4, batch.boxes.data<float>() + 4 * slot);

@@ -20,6 +20,8 @@
 
 namespace hg {
 
+struct Batch;
+
 struct LoaderOptions {
   std::int64_t batch_size = 64;
   int img_size = 0, in_channels = 0;
@@ -35,6 +37,9 @@ struct LoaderOptions {
   std::optional<Normalization> normalization;  // the data set's own unless given
   std::optional<PatchSelection> select;        // none: every batch has all patches
   Device device = Device::cpu;                 // where batches are wanted
+  // Which images [first, second) of a batch are needed here; none: all. The others have labels and
+  // boxes, but neither pixels nor patches. Asked on the loader's thread, of shapes alone.
+  std::function<std::pair<std::int64_t, std::int64_t>(const Batch&)> needed;
   // Called on the loader's thread for each stretch of its work outside ops, at most some
   // milliseconds long, on the clock of now_ns().
   std::function<void(std::int64_t start_ns, std::int64_t end_ns)> on_work;
@@ -94,7 +99,7 @@ class Loader {
     Tensor keep;                            // [B,k], to be chosen; undefined: all patches are kept
   };
   Draws draws_of(std::int64_t epoch, std::int64_t index, std::int64_t images) const;
-  void make_item(std::int64_t slot, const Draws& draws, Batch& batch);
+  void make_item(std::int64_t slot, const Draws& draws, bool needed, Batch& batch);
   Tensor empty_images(std::int64_t n, const Draws& draws) const;
   void write_pixels(std::int64_t slot, const Draws& draws, Batch& batch);
   Augmentation augmentation(std::uint64_t key, std::int64_t number) const;

@@ -5,6 +5,7 @@
 #include "tensor/observer.h"
 #include "tensor/transfer.h"
 #include "train/step/groups.h"
+#include "train/step/rank_records.h"
 
 namespace hg {
 namespace {
@@ -23,6 +24,12 @@ CachedVector<Probed> probe(const nn::Vit& model, const Batch& batch, Spread what
     const Batch part = plan.part_of(batch, g);
     model.logits(part.images, {nullptr, &record}, part.keep);
   });
+  share_groups(
+      plan,
+      [&](Packer& to, std::int64_t g) { pack_probed(records[static_cast<std::size_t>(g)], to); },
+      [&](Unpacker& from, std::int64_t g) {
+        unpack_probed(from, records[static_cast<std::size_t>(g)]);
+      });
   CachedVector<Probed> all;
   for (const nn::PassRecord& record : records)
     all.insert(all.end(), record.probed.begin(), record.probed.end());

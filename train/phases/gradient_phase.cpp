@@ -8,9 +8,11 @@
 namespace hg {
 namespace {
 
-LoaderOptions loading(const PhaseSetting& s, Split split) {
+LoaderOptions loading(const PhaseSetting& s, Split split, const Learner& learner) {
   const PhaseKind& kind = kind_of(s.phase());
-  return kind.loading ? kind.loading(s, split) : s.loading(split);
+  LoaderOptions options = kind.loading ? kind.loading(s, split) : s.loading(split);
+  options.needed = [&learner, split](const Batch& b) { return learner.needed_images(b, split); };
+  return options;
 }
 
 std::unique_ptr<Learner> learner_of(const PhaseSetting& s, const Safetensors* before,
@@ -24,8 +26,8 @@ class GradientPhase final : public TrainingPhase {
  public:
   GradientPhase(const PhaseSetting& s, const Safetensors* before, bool resumed)
       : learner_(learner_of(s, before, resumed)),
-        train_loader_(*s.data.train, loading(s, Split::train)),
-        test_loader_(*s.data.test, loading(s, Split::test)),
+        train_loader_(*s.data.train, loading(s, Split::train, *learner_)),
+        test_loader_(*s.data.test, loading(s, Split::test, *learner_)),
         metadata_(before ? before->metadata : std::map<std::string, std::string>()),
         schedule_(s.phase().train, train_loader_.batches()),
         optimizer_(learner_->trained(), s.phase().train) {}

@@ -1,5 +1,7 @@
 #include "train/phases/learner.h"
 
+#include <algorithm>
+
 #include "tensor/cpu/parallel.h"
 #include "train/step/non_finite.h"
 
@@ -39,6 +41,15 @@ void Learner::explain(const Batch& batch) {
 
 std::int64_t Learner::tokens_per_image(const Batch& batch) const {
   return tokens_of(model_, batch.keep);
+}
+
+// Some judge in groups as in training.
+std::pair<std::int64_t, std::int64_t> Learner::needed_images(const Batch& batch,
+                                                             Split split) const {
+  const Share step = plan_groups(model_, batch, tokens_per_image(batch)).own_images();
+  if (split == Split::train) return {step.first, step.end};
+  const Share pass = plan_evaluation(model_, batch).own_images();
+  return {std::min(step.first, pass.first), std::max(step.end, pass.end)};
 }
 
 GroupStep Learner::step_on(const Batch& batch) const {

@@ -36,6 +36,8 @@ class Learner {
   // Judges the model on test images, asking `stop` now and then; none: it said yes.
   virtual std::optional<EpochReport> judge(Loader& test, const std::function<bool()>& stop) = 0;
   virtual std::int64_t tokens_per_image(const Batch& batch) const;
+  // The images of a batch that this rank works on, in training or when it judges.
+  std::pair<std::int64_t, std::int64_t> needed_images(const Batch& batch, Split split) const;
 
   const nn::Vit& model() const { return model_; }
   const std::vector<nn::Parameter>& trained() const { return trained_; }

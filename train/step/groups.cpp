@@ -9,6 +9,8 @@
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/view.h"
 #include "train/step/lane_sums.h"
+#include "train/step/rank_sums.h"
+#include "train/step/rank_records.h"
 
 namespace hg {
 namespace {
@@ -47,6 +49,8 @@ std::int64_t lanes_by_size(std::int64_t tokens, std::int64_t parameters) {
       std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(1, most))));
 }
 
+Ranks* sharing_ranks() { return ranks().alone() ? nullptr : &ranks(); }
+
 bool counted_only(const Batch& batch) { return !batch.images.storage(); }
 
 bool is_one_group(const nn::Vit& model, const Batch& batch) {
@@ -84,6 +88,17 @@ Tensors in_order_of_parameters(const GroupStep& step, const Gradients& sums) {
   return all;
 }
 
+// What layers learn from the pass of group 0 goes from the rank that took it to all.
+void share_first(const GroupPlan& plan, const nn::Vit& model, nn::PassRecord& record) {
+  if (!plan.ranks) return;
+  Packer packed;
+  if (!record.statistics.empty()) pack_statistics(model, record, packed);
+  for (const std::string& theirs : plan.ranks->gather(packed.all())) {
+    Unpacker from(theirs);
+    if (!theirs.empty()) unpack_statistics(model, from, record);
+  }
+}
+
 // Layers draw what they need. Gates that have not seen anything yet look at the first group, so
 // that all groups of the step have the same heads at work.
 void begin_step(const GroupStep& step, const GroupPass& pass) {
@@ -91,23 +106,27 @@ void begin_step(const GroupStep& step, const GroupPass& pass) {
   step.model.begin_step(step.batch.step, frozen_blocks(step));
   if (step.model.settled() || step.plan.groups == 0) return;
   nn::PassRecord record;
-  run_pass(step, pass, 0, record);
+  if (step.plan.own_groups().first == 0 && step.plan.own_groups().end > 0)
+    run_pass(step, pass, 0, record);
+  share_first(step.plan, step.model, record);
   step.model.end_step({&record, 1});
 }
 
-// body(first, end) for each worker thread's share of the lanes, which are consecutive.
+// body(first, end) for each worker thread's share of this rank's lanes, which are consecutive.
 void for_each_share(const GroupPlan& plan,
                     const std::function<void(std::int64_t first, std::int64_t end)>& body) {
-  if (plan.groups == 0) return;
+  const Share own = plan.own_lanes();
+  const std::int64_t lanes = own.end - own.first;
+  if (plan.groups == 0 || lanes == 0) return;
   const int threads = cpu::threads();
-  const int workers = static_cast<int>(std::min<std::int64_t>(plan.lanes, threads));
-  if (workers == 1) return body(0, plan.lanes);  // ops have all threads
+  const int workers = static_cast<int>(std::min<std::int64_t>(lanes, threads));
+  if (workers == 1) return body(own.first, own.end);  // ops have all threads
   const Phase phase = current_phase();
   const ScopePath* const scope = current_scope();
   const auto share = [&](std::int64_t worker) {
     const PhaseScope same_phase(phase);
     const Scope same_scope(scope);
-    body(worker * plan.lanes / workers, (worker + 1) * plan.lanes / workers);
+    body(own.first + worker * lanes / workers, own.first + (worker + 1) * lanes / workers);
   };
   cpu::in_team(workers, share, threads / workers);
 }
@@ -139,6 +158,7 @@ class RecordedPasses {
   explicit RecordedPasses(const GroupStep& step)
       : step_(step),
         records_(static_cast<std::size_t>(step.plan.groups)),
+        sparsity_(static_cast<std::size_t>(step.plan.groups)),
         shares_(static_cast<std::size_t>(step.plan.lanes), LaneSums(step.plan.lanes)) {}
 
   // walk_back(tape, sum, output, group) adds the group's gradients.
@@ -161,9 +181,12 @@ class RecordedPasses {
     });
   }
 
+  // Losses of groups, and what passes have recorded, become those of all ranks.
+  void share(CachedVector<Figure>& losses);
+
   Figure sparsity() const {  // mean over the batch
     return sum_by_lanes(step_.plan, [&](std::int64_t g) {
-      Figure part = sparsity_of(records_[static_cast<std::size_t>(g)]);
+      Figure part = sparsity_[static_cast<std::size_t>(g)];
       part *= static_cast<double>(step_.plan.end(g) - step_.plan.begin(g)) /
               static_cast<double>(step_.plan.batch);
       return part;
@@ -172,19 +195,56 @@ class RecordedPasses {
 
   std::vector<Tensors> finish() {
     if (!counted_only(step_.batch)) step_.model.end_step(records_, frozen_blocks(step_));
-    LaneSums all(step_.plan.lanes);
-    for (LaneSums& share : shares_) all.add(std::move(share));
+    if (Ranks* const ranks = step_.plan.ranks)
+      return {sum_over_ranks(*ranks, *sums_, held_, step_.plan.lanes, step_.trained)};
     std::vector<Tensors> gradients;
-    for (const LaneSum& half : all.nodes())
+    for (const LaneSum& half : sums_->nodes())
       gradients.push_back(in_order_of_parameters(step_, half.gradients));
     return gradients;
   }
 
  private:
+  void add_shares() {
+    sums_.emplace(step_.plan.lanes);
+    for (LaneSums& share : shares_) sums_->add(std::move(share));
+  }
+
   const GroupStep& step_;
   CachedVector<nn::PassRecord> records_;
-  std::vector<LaneSums> shares_;  // [a worker's first lane]
+  CachedVector<Figure> sparsity_;  // [group]
+  std::vector<LaneSums> shares_;   // [a worker's first lane]
+  std::optional<LaneSums> sums_;   // of this rank's lanes
+  std::vector<HeldNodes> held_;    // by each rank
 };
+
+void RecordedPasses::share(CachedVector<Figure>& losses) {
+  const GroupPlan& plan = step_.plan;
+  const Share own = plan.own_groups();
+  for (std::int64_t g = own.first; g < own.end; ++g)
+    sparsity_[static_cast<std::size_t>(g)] = sparsity_of(records_[static_cast<std::size_t>(g)]);
+  add_shares();
+  if (!plan.ranks) return;
+  Packer packed;
+  pack(nodes_held(*sums_, step_.trained), packed);
+  for (std::int64_t g = own.first; g < own.end; ++g) {
+    const auto i = static_cast<std::size_t>(g);
+    packed.value<double>(losses[i]);
+    packed.value<double>(sparsity_[i]);
+    pack_statistics(step_.model, records_[i], packed);
+  }
+  int rank = 0;
+  for (const std::string& theirs : plan.ranks->gather(packed.all())) {
+    Unpacker from(theirs);
+    held_.push_back(unpack_nodes(from));
+    const Share groups = plan.groups_of(rank++);
+    for (std::int64_t g = groups.first; g < groups.end; ++g) {
+      const auto i = static_cast<std::size_t>(g);
+      losses[i] = from.value<double>();
+      sparsity_[i] = from.value<double>();
+      unpack_statistics(step_.model, from, records_[i]);
+    }
+  }
+}
 
 using Output = Tensor (nn::Vit::*)(const Tensor& images, const nn::Context& context,
                                    const Tensor& keep) const;
@@ -200,6 +260,11 @@ Tensor evaluate_as(Output output, const nn::Vit& model, const Batch& batch) {
 
 std::int64_t tokens_of(const nn::Vit& model, const Tensor& keep) {
   return (keep.defined() ? keep.dim(1) : model.options().patches()) + 1;
+}
+
+Share GroupPlan::own_images() const {
+  const Share own = own_groups();
+  return groups == 0 ? Share{} : Share{begin(own.first), begin(own.end)};
 }
 
 Tensor GroupPlan::part_of(const Tensor& whole, std::int64_t g) const {
@@ -224,6 +289,12 @@ Batch GroupPlan::part_of(const Batch& whole, std::int64_t g) const {
   return part;
 }
 
+std::int64_t lanes_of_batch(std::int64_t images, std::int64_t tokens, std::int64_t parameters,
+                            std::int64_t asked) {
+  const std::int64_t lanes = asked > 0 ? asked : lanes_by_size(images * tokens, parameters);
+  return std::clamp<std::int64_t>(images, 1, lanes);
+}
+
 GroupPlan plan_groups(const nn::Vit& model, const Batch& batch, std::int64_t tokens) {
   GroupPlan plan;
   plan.batch = batch.size();
@@ -231,11 +302,9 @@ GroupPlan plan_groups(const nn::Vit& model, const Batch& batch, std::int64_t tok
     plan.groups = std::min<std::int64_t>(plan.batch, 1);
     return plan;
   }
+  plan.ranks = sharing_ranks();
   if (tokens == 0) tokens = tokens_of(model, batch.keep);
-  const std::int64_t parameters = model.parameters().count();
-  const std::int64_t lanes =
-      batch.lanes > 0 ? batch.lanes : lanes_by_size(plan.batch * tokens, parameters);
-  plan.lanes = std::clamp<std::int64_t>(plan.batch, 1, lanes);
+  plan.lanes = lanes_of_batch(plan.batch, tokens, model.parameters().count(), batch.lanes);
   const nn::VitOptions& o = model.options();
   const std::int64_t most = std::min(kTokensInCache, kKept / kept_of_token(o));
   // All threads work on the groups of a single lane.
@@ -249,6 +318,7 @@ GroupPlan plan_groups(const nn::Vit& model, const Batch& batch, std::int64_t tok
 GroupPlan plan_evaluation(const nn::Vit& model, const Batch& batch) {
   if (is_one_group(model, batch)) return plan_groups(model, batch);
   GroupPlan plan;
+  plan.ranks = sharing_ranks();
   plan.batch = batch.size();
   const std::int64_t most =
       std::max<std::int64_t>(1, kTokensInCache / tokens_of(model, batch.keep));
@@ -264,23 +334,42 @@ void for_each_group(const GroupPlan& plan, const std::function<void(std::int64_t
   });
 }
 
+void share_groups(const GroupPlan& plan,
+                  const std::function<void(Packer& to, std::int64_t group)>& pack,
+                  const std::function<void(Unpacker& from, std::int64_t group)>& unpack) {
+  if (!plan.ranks) return;
+  Packer packed;
+  const Share own = plan.own_groups();
+  for (std::int64_t g = own.first; g < own.end; ++g) pack(packed, g);
+  int rank = 0;
+  for (const std::string& theirs : plan.ranks->gather(packed.all())) {
+    Unpacker from(theirs);
+    const Share groups = plan.groups_of(rank);
+    for (std::int64_t g = groups.first; rank != plan.rank() && g < groups.end; ++g) unpack(from, g);
+    ++rank;
+  }
+}
+
 namespace {
 
 // What body(group) gives for the images of each group, put together.
 Tensor joined(const GroupPlan& plan, const std::function<Tensor(std::int64_t group)>& body) {
   CachedVector<Tensor> parts(static_cast<std::size_t>(plan.groups));
-  for_each_group(plan, [&](std::int64_t g) { parts[static_cast<std::size_t>(g)] = body(g); });
+  const auto part = [&](std::int64_t g) -> Tensor& { return parts[static_cast<std::size_t>(g)]; };
+  for_each_group(plan, [&](std::int64_t g) { part(g) = body(g); });
+  share_groups(
+      plan, [&](Packer& to, std::int64_t g) { pack(part(g), to); },
+      [&](Unpacker& from, std::int64_t g) { part(g) = unpack_tensor(from); });
   if (plan.groups == 1) return parts[0];
   TensorSpec spec = parts.at(0).spec();
   spec.shape[0] = plan.batch;
   const Tensor all = Tensor::empty(spec.shape, spec.dtype);
   auto* to = static_cast<std::byte*>(all.raw());
   for (std::int64_t g = 0; g < plan.groups; ++g) {
-    const Tensor& part = parts[static_cast<std::size_t>(g)];
-    require(part.dim(0) == plan.end(g) - plan.begin(g), "groups", "{} for {} images", part,
+    require(part(g).dim(0) == plan.end(g) - plan.begin(g), "groups", "{} for {} images", part(g),
             plan.end(g) - plan.begin(g));
-    backend(Device::cpu).copy(to, part.raw(), part.bytes());
-    to += part.bytes();
+    backend(Device::cpu).copy(to, part(g).raw(), part(g).bytes());
+    to += part(g).bytes();
   }
   return all;
 }
@@ -296,6 +385,12 @@ double summed_losses(const GroupPlan& plan, const Batch& batch, const PartPass& 
   for_each_group(plan, [&](std::int64_t g) {
     losses[static_cast<std::size_t>(g)] = Figure::of(pass(plan.part_of(batch, g)));
   });
+  share_groups(
+      plan,
+      [&](Packer& to, std::int64_t g) { to.value<double>(losses[static_cast<std::size_t>(g)]); },
+      [&](Unpacker& from, std::int64_t g) {
+        losses[static_cast<std::size_t>(g)] = from.value<double>();
+      });
   return sum_by_lanes(plan, [&](std::int64_t g) { return losses[static_cast<std::size_t>(g)]; });
 }
 
@@ -309,6 +404,7 @@ Batchwise forward_backward(const GroupStep& step, const GroupPass& pass) {
     losses[static_cast<std::size_t>(g)] = Figure::of(loss);
     tape.backward_into(sum, loss);
   });
+  passes.share(losses);
   result.loss =
       sum_by_lanes(step.plan, [&](std::int64_t g) { return losses[static_cast<std::size_t>(g)]; });
   if (result.loss.here() && !std::isfinite(result.loss)) return result;  // nothing to learn from
@@ -336,6 +432,8 @@ Batchwise forward_backward(const GroupStep& step, const GroupPass& output,
     const Tensor seed = step.plan.part_of(gradients, g);
     own.backward_into(sum, {&out, 1}, {&seed, 1});
   });
+  CachedVector<Figure> no_losses(static_cast<std::size_t>(step.plan.groups));
+  passes.share(no_losses);
   result.gradients = passes.finish();
   return result;
 }

@@ -3,15 +3,14 @@
 namespace hg {
 
 // A node has 2^h lanes and begins at a multiple of them; the last ones of the batch may be cut off.
-bool LaneSums::siblings(const LaneSum& left, const LaneSum& right) const {
+bool are_siblings(const LaneNode& left, const LaneNode& right, std::int64_t lanes) {
   const std::int64_t size = left.end - left.first;
-  const bool whole = right.end == lanes_ || right.end - right.first == size;
-  const bool root = left.first == 0 && right.end == lanes_;
-  return left.first % (2 * size) == 0 && right.first == left.end && whole && !root;
+  const bool whole = right.end == lanes || right.end - right.first == size;
+  return left.first % (2 * size) == 0 && right.first == left.end && whole;
 }
 
 void LaneSums::add(std::int64_t lane, const std::function<void(Gradients& sum)>& add_groups) {
-  nodes_.push_back({lane, lane + 1});
+  nodes_.push_back({{lane, lane + 1}, {}});
   add_groups(nodes_.back().gradients);
   add_siblings();
 }
@@ -24,7 +23,10 @@ void LaneSums::add(LaneSums&& following) {
 }
 
 void LaneSums::add_siblings() {
-  while (nodes_.size() > 1 && siblings(nodes_[nodes_.size() - 2], nodes_.back())) {
+  while (nodes_.size() > 1) {
+    const LaneSum& left = nodes_[nodes_.size() - 2];
+    const bool root = left.first == 0 && nodes_.back().end == lanes_;
+    if (root || !are_siblings(left, nodes_.back(), lanes_)) return;
     LaneSum right = std::move(nodes_.back());
     nodes_.pop_back();
     nodes_.back().gradients.add(std::move(right.gradients));

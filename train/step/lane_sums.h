@@ -8,9 +8,15 @@
 
 namespace hg {
 
-// The lanes [first, end) of a node, and what they come to.
-struct LaneSum {
+// A node of the tree: its lanes [first, end).
+struct LaneNode {
   std::int64_t first, end;
+};
+// Whether a batch of so many lanes has a node of these two halves.
+bool are_siblings(const LaneNode& left, const LaneNode& right, std::int64_t lanes);
+
+// A node, and what its lanes come to.
+struct LaneSum : LaneNode {
   Gradients gradients{};
 };
 
@@ -28,7 +34,6 @@ class LaneSums {
   const CachedVector<LaneSum>& nodes() const { return nodes_; }
 
  private:
-  bool siblings(const LaneSum& left, const LaneSum& right) const;
   void add_siblings();
 
   std::int64_t lanes_;

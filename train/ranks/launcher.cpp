@@ -1,0 +1,99 @@
+#include "train/ranks/launcher.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "tensor/base/text.h"
+#include "tensor/base/usage_error.h"
+
+namespace hg {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kModule = "libhg_mpi.so";
+
+// As many tasks as the variable says; 0: it does not.
+int tasks_in(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text ? std::atoi(text) : 0;
+}
+
+// Of the step that srun started; a job script, too, has SLURM_NTASKS, but no step.
+int tasks_of_slurm() {
+  if (!std::getenv("SLURM_STEP_ID")) return 0;
+  return std::max(tasks_in("SLURM_STEP_NUM_TASKS"), tasks_in("SLURM_NTASKS"));
+}
+
+// Beside the program, or where it is installed.
+std::string module_path() {
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const fs::path& place : {folder / kModule, folder / ".." / HG_MODULE_FOLDER / kModule})
+    if (fs::is_regular_file(place, error)) return place.string();
+  return "";
+}
+
+std::unique_ptr<Transport> load_transport(const std::string& launcher) {
+  const std::string path = module_path();
+  usage_require(!path.empty(), launcher,
+                "this program was built without MPI (no {} beside it; CMake's HG_MPI)", kModule);
+  // Libraries of MPI look each other's names up.
+  void* const module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  require(module != nullptr, path, "cannot load: {}", module ? "" : ::dlerror());
+  void* const make = ::dlsym(module, kMakeTransport);
+  require(make != nullptr, path, "has no {}", kMakeTransport);
+  return std::unique_ptr<Transport>(reinterpret_cast<MakeTransport>(make)());
+}
+
+// With the wrong plugin, srun starts so many processes that know nothing of each other.
+void check_size(const Ranks& ranks) {
+  const int tasks = tasks_of_slurm();
+  usage_require(ranks.size() > 1 || tasks <= 1, "srun",
+                "started {} tasks, but MPI sees 1: use srun --mpi=pmix (srun --mpi=list shows what "
+                "there is)",
+                tasks);
+}
+
+// Returns where this rank is the one to tell the user.
+void fail_with(Ranks& all, int code) {
+  if (!all.fail(code)) ::_exit(code);
+}
+
+}  // namespace
+
+std::string launcher() {
+  if (tasks_of_slurm() > 1) return "srun";
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"})
+    if (tasks_in(variable) > 1) return "mpirun";
+  return "";
+}
+
+int on_ranks(const std::function<int()>& body) {
+  const std::string by = launcher();
+  if (by.empty()) return body();
+  Ranks all(load_transport(by), this_place());
+  check_size(all);
+  const RanksScope scope(all);
+  try {
+    const int code = body();
+    all.finish();
+    return code;
+  } catch (const OtherRankFailed& e) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // for its message
+    ::_exit(e.code);
+  } catch (const UsageError&) {
+    fail_with(all, 2);
+    throw;
+  } catch (...) {
+    fail_with(all, 1);
+    throw;
+  }
+}
+
+}  // namespace hg

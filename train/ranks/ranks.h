@@ -1,0 +1,150 @@
+// The processes of a run. Started by mpirun or srun, a run has several, its ranks, which work on one
+// batch together; else there is one, which is alone. Operations are for all ranks: each calls the
+// same ones in the same order.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "tensor/base/error.h"
+#include "tensor/base/no_copy.h"
+#include "train/ranks/transport.h"
+
+namespace hg {
+
+// Where a rank runs.
+struct RankPlace {
+  std::string host;     // its name
+  std::string machine;  // the same for all that share a kernel, containers included
+  std::string process_room;  // of process numbers
+  int process = 0;
+  std::string cpus;  // that it may run on
+
+  bool same_host(const RankPlace& other) const {
+    return host == other.host && machine == other.machine;
+  }
+};
+RankPlace this_place();
+
+// Another rank has failed, which tells why itself.
+class OtherRankFailed : public Error {
+ public:
+  OtherRankFailed(const std::string& what, int code) : Error(what), code(code) {}
+  const int code;  // its exit code
+};
+
+class Ranks : NoCopy {
+ public:
+  Ranks();  // alone
+  // With the transport's others, `place` being where this one runs.
+  Ranks(std::unique_ptr<Transport> transport, RankPlace place);
+  ~Ranks();
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  bool first() const { return rank_ == 0; }
+  bool alone() const { return size_ == 1; }
+
+  const RankPlace& place(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
+  std::string name_of(int rank) const;  // "rank 2 (host b)"
+  int hosts() const;
+  int here() const;           // ranks on this machine
+  bool reads_meters() const;  // the first of this machine does, for all of them
+  // Worker threads of each rank where none are asked for: the CPUs that the machine's ranks may
+  // run on, shared.
+  int threads() const;
+
+  // How long another rank may be silent while this one waits for it.
+  void set_timeout(double seconds) { timeout_s_ = seconds; }
+  // Told what operations took. `bytes` are those that this rank sent.
+  enum class Work { wait, exchange };
+  using OnWork = std::function<void(Work, std::int64_t start_ns, std::int64_t end_ns,
+                                    std::uint64_t bytes)>;
+  void on_work(OnWork on_work) { on_work_ = std::move(on_work); }
+
+  // Of every rank, in their order.
+  std::vector<std::string> gather(std::string_view own);
+  template <class T>
+    requires(!std::is_convertible_v<T, std::string_view>)
+  std::vector<T> gather(const T& own);  // of a fixed size
+  template <class T>
+  T sum(T own) {
+    T sum{};
+    for (const T& each : gather(own)) sum += each;
+    return sum;
+  }
+  // The same, but for rank 0 alone; the others get nothing.
+  std::vector<std::string> collect(std::string_view own);
+  std::string broadcast(std::string text);  // that of rank 0
+
+  // Sends and receives all of these.
+  struct Sent {
+    int to;
+    const void* data;
+    std::size_t bytes;
+  };
+  struct Received {
+    int from;
+    void* data;
+    std::size_t bytes;
+  };
+  void swap(std::span<const Sent> sent, std::span<const Received> received, Work work);
+
+  // Tells the others that this rank has failed, unless it failed because one of them did. Whether
+  // this rank is the one to tell the user.
+  bool fail(int code);
+  void finish();  // all ranks are done
+
+ private:
+  void await();
+  void watch(std::int64_t silent_since_ns);
+  void listen();
+
+  std::unique_ptr<Transport> transport_;
+  const int rank_ = 0, size_ = 1;
+  std::vector<RankPlace> places_;
+  double timeout_s_ = 60;
+  OnWork on_work_;
+};
+
+template <class T>
+  requires(!std::is_convertible_v<T, std::string_view>)
+std::vector<T> Ranks::gather(const T& own) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  std::vector<T> all(static_cast<std::size_t>(size_), own);
+  std::vector<Sent> sent;
+  std::vector<Received> received;
+  for (int r = 0; r < size_; ++r) {
+    if (r == rank_) continue;
+    sent.push_back({r, &own, sizeof own});
+    received.push_back({r, &all[static_cast<std::size_t>(r)], sizeof own});
+  }
+  swap(sent, received, Work::wait);
+  return all;
+}
+
+// Those of this process: alone, unless a RanksScope says otherwise.
+Ranks& ranks();
+class RanksScope : NoCopy {
+ public:
+  explicit RanksScope(Ranks& ranks);
+  ~RanksScope();
+
+ private:
+  Ranks* const before_;
+};
+
+// [first, end) of n things for each of so many to take, in order.
+struct Share {
+  std::int64_t first = 0, end = 0;
+};
+inline Share share_of(std::int64_t n, int rank, int size) {
+  return {n * rank / size, n * (rank + 1) / size};
+}
+
+}  // namespace hg

@@ -1,0 +1,27 @@
+// Gradients of all ranks' lanes, added by the tree of lanes. Each rank adds a share of the elements,
+// so no more is sent than around a ring: 2 (R - 1) / R of a set of gradients from each of R ranks.
+#pragma once
+
+#include "nn/layers/parameter.h"
+#include "train/ranks/packed.h"
+#include "train/ranks/ranks.h"
+#include "train/step/lane_sums.h"
+
+namespace hg {
+
+// A node that a rank holds, and of which parameters it has gradients.
+struct HeldNode : LaneNode {
+  std::vector<char> has;  // [trained parameter]
+};
+using HeldNodes = std::vector<HeldNode>;
+
+HeldNodes nodes_held(const LaneSums& sums, const std::vector<nn::Parameter>& trained);
+void pack(const HeldNodes& nodes, Packer& to);
+HeldNodes unpack_nodes(Unpacker& from);
+
+// Gradients of the whole batch, on every rank the same: [trained parameter], undefined where no lane
+// has one. `own` are this rank's sums, `held` the nodes of every rank.
+Tensors sum_over_ranks(Ranks& ranks, const LaneSums& own, const std::vector<HeldNodes>& held,
+                       std::int64_t lanes, const std::vector<nn::Parameter>& trained);
+
+}  // namespace hg
