@@ -17,6 +17,7 @@ namespace hg::energy {
 
 struct RowLabel {
   std::string phase, layer, op;
+  std::string host{};  // of a run on several; else empty
   auto operator<=>(const RowLabel&) const = default;
 };
 

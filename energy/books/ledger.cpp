@@ -42,12 +42,16 @@ struct LedgerLine {
   std::string kind;
 };
 
-CsvColumns columns_of(LedgerLine& line) {
+constexpr std::string_view kHost = "host";  // a column of runs on several hosts alone
+
+CsvColumns columns_of(LedgerLine& line, bool with_host) {
   LedgerRow& r = line.row;
-  return {{"phase", &r.label.phase}, {"layer", &r.label.layer},   {"op", &r.label.op},
+  CsvColumns columns{{"phase", &r.label.phase}, {"layer", &r.label.layer},   {"op", &r.label.op},
           {"calls", &r.calls},       {"seconds", &r.seconds},     {"flops", &r.flops},
           {"bytes", &r.bytes},       {"energy_uj", &r.energy_uj}, {"static_uj", &r.static_uj},
           {"kind", &line.kind},      {"low_uj", &r.low_uj},       {"high_uj", &r.high_uj}};
+  if (with_host) columns.push_back({kHost, &r.label.host});
+  return columns;
 }
 
 Interval in_joules(std::int64_t uj, std::int64_t low_uj, std::int64_t high_uj) {
@@ -200,12 +204,18 @@ void check(const Ledger& ledger) {
 std::string ledger_csv(const std::vector<LedgerRow>& rows) {
   std::vector<LedgerLine> lines;
   for (const LedgerRow& row : rows) lines.push_back({row, std::string(to_string(row.kind))});
-  return write_csv(lines, columns_of);
+  const bool with_host =
+      std::any_of(rows.begin(), rows.end(), [](const auto& row) { return !row.label.host.empty(); });
+  return write_csv(lines, [=](LedgerLine& line) { return columns_of(line, with_host); });
 }
 
 std::vector<LedgerRow> parse_ledger_csv(std::string_view text, const std::string& source) {
   std::vector<LedgerRow> rows;
-  for (const LedgerLine& line : read_csv<LedgerLine>(text, source, columns_of)) {
+  const std::vector<CsvRow> header = parse_csv(text.substr(0, text.find('\n')), source);
+  const bool with_host =
+      !header.empty() && std::find(header[0].begin(), header[0].end(), kHost) != header[0].end();
+  for (const LedgerLine& line : read_csv<LedgerLine>(
+           text, source, [=](LedgerLine& row) { return columns_of(row, with_host); })) {
     rows.push_back(line.row);
     rows.back().kind = kind_of(line.kind, source);
   }

@@ -193,8 +193,13 @@ RowId Profiler::row(Phase phase, std::string_view layer, std::string_view op) {
   return rows_.find_or_add({std::string(to_string(phase)), std::string(layer), std::string(op)});
 }
 
-void Profiler::note(RowId row, std::int64_t start_ns, std::int64_t end_ns) {
-  push(log(), {.start_ns = start_ns, .end_ns = end_ns, .row = row, .width = 1});
+void Profiler::note_begins() { log().running_since.store(now_ns(), std::memory_order_release); }
+
+void Profiler::note(RowId row, std::int64_t start_ns, std::int64_t end_ns, std::uint64_t bytes) {
+  ThreadLog& mine = log();
+  push(mine,
+       {.start_ns = start_ns, .end_ns = end_ns, .bytes = bytes, .row = row, .width = 1});
+  mine.running_since.store(0, std::memory_order_release);
 }
 
 std::uint64_t Profiler::calls() const {

@@ -34,7 +34,9 @@ class Profiler final : public Observer {
   // Work outside ops, such as loading data, has a row of its own and no cost. row() looks it up,
   // once.
   RowId row(Phase phase, std::string_view layer, std::string_view op);
-  void note(RowId row, std::int64_t start_ns, std::int64_t end_ns);
+  void note(RowId row, std::int64_t start_ns, std::int64_t end_ns, std::uint64_t bytes = 0);
+  // Before work of this thread that may last longer than from one reading to the next.
+  void note_begins();
 
   // Calls visit(thread, activity) for every finished call, in order for each thread. Returns the
   // start of the earliest call that was still running: all that began before it have been visited.

@@ -31,13 +31,15 @@ std::optional<double> resident_gb(const OpenFile& statm, double page_gb) {
 
 class ProcessUsage {
  public:
-  ProcessUsage() : statm_(std::make_shared<OpenFile>()) { statm_->open("/proc/self/statm"); }
+  explicit ProcessUsage(int sharing) : statm_(std::make_shared<OpenFile>()), sharing_(sharing) {
+    statm_->open("/proc/self/statm");
+  }
 
   Usage operator()() {
     Usage now;
     now.time_ns = now_ns();
     now.cpu_s = process_cpu_s();
-    now.threads = cpu::threads();
+    now.threads = sharing_ * cpu::threads();
     const auto memory = resident_gb(*statm_, page_gb_);
     now.complete = memory.has_value();
     memory_gb_ = memory.value_or(memory_gb_);
@@ -47,6 +49,7 @@ class ProcessUsage {
 
  private:
   std::shared_ptr<OpenFile> statm_;  // shared by the copies that std::function makes
+  int sharing_;
   double page_gb_ = static_cast<double>(sysconf(_SC_PAGESIZE)) * 1e-9, memory_gb_ = 0;
 };
 
@@ -108,7 +111,7 @@ class ModelMeter final : public Meter {
 
 }  // namespace
 
-std::function<Usage()> process_usage() { return ProcessUsage(); }
+std::function<Usage()> process_usage(int sharing) { return ProcessUsage(sharing); }
 
 Opened open_model(const CpuInfo& cpu, std::function<Usage()> usage) {
   auto meter = std::make_unique<ModelMeter>(cpu_power(cpu), std::move(usage));

@@ -23,8 +23,8 @@ struct Usage {
   bool complete = true;  // false: memory is that of the read before
 };
 
-// Samples this process; keeps its file open.
-std::function<Usage()> process_usage();
+// Samples this process, one of `sharing` that work together here; keeps its file open.
+std::function<Usage()> process_usage(int sharing = 1);
 
 Opened open_model(const CpuInfo& cpu, std::function<Usage()> usage = process_usage());
 

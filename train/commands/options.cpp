@@ -5,6 +5,7 @@
 #include "tensor/cuda_device.h"
 #include "train/commands/commands.h"
 #include "train/config/model_options.h"
+#include "train/ranks/ranks.h"
 #include "train/store/model_shape.h"
 #include "train/store/run_folder.h"
 
@@ -22,7 +23,8 @@ void use_device(const Config& config) {
   if (run.device == RunConfig::DeviceChoice::cuda)
     usage_require(cuda::unavailable().empty(), "run.device", "{}", cuda::unavailable());
   if (device_of(run) == Device::cuda) cuda::use_tf32(config.device.tf32);
-  cpu::set_threads(static_cast<int>(run.threads));
+  const std::int64_t shared = ranks().alone() ? 0 : ranks().threads();
+  cpu::set_threads(static_cast<int>(run.threads > 0 ? run.threads : shared));
 }
 
 void ModelOptions::tell_device(const Config& loaded) const {

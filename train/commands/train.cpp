@@ -4,6 +4,7 @@
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
 #include "train/commands/commands.h"
+#include "train/ranks/launcher.h"
 #include "train/run/run.h"
 #include "train/store/run_folder.h"
 
@@ -64,18 +65,27 @@ void print_result(const Config& config, const RunEnding& ending, const std::stri
   print_folded(stdout, text);
 }
 
-}  // namespace
+// The first rank reads it and, where ranks are several, tells the others.
+Config shared_configuration(const TrainOptions& options) {
+  if (ranks().alone()) return configuration(options);
+  const std::string text = ranks().broadcast(ranks().first() ? to_toml(configuration(options)) : "");
+  const Config config = parse_config(text, options.config);
+  use_device(config);
+  return config;
+}
 
-int train_command(const TrainOptions& options) {
-  const Config config = configuration(options);
+int train(const TrainOptions& options) {
+  const Config config = shared_configuration(options);
   // What fails does so before a folder is made.
   PhaseData data = open_run(config);
   if (!goes_on(options.out, options.resume)) initial_weights(config);
-  const std::string folder = prepare_folder(options, config);
-  if (!options.quiet) options.tell_device(config);
-  const RunEnding ending = train_run(
-      config, std::move(data),
-      {folder, options.resume, options.trace, progress_mode(stderr, options.quiet), true});
+  const bool quiet = options.quiet || !ranks().first();
+  const std::string folder = ranks().first() ? prepare_folder(options, config) : "";
+  if (!quiet) options.tell_device(config);
+  const RunEnding ending =
+      train_run(config, std::move(data),
+                {folder, options.resume, options.trace, progress_mode(stderr, quiet), true});
+  if (!ranks().first()) return ending.end == RunEnd::interrupted ? kInterruptedExitCode : 0;
   if (options.json)
     fmt::print("{}\n", to_json(ending.summary));
   else if (!options.quiet)
@@ -84,6 +94,12 @@ int train_command(const TrainOptions& options) {
     fmt::print(stderr, "hgtrain: {}; energy files lack the end of the run\n", reason);
   if (ending.end == RunEnd::interrupted) return kInterruptedExitCode;
   return ending.summary.energy_unsaved.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+int train_command(const TrainOptions& options) {
+  return on_ranks([&] { return train(options); });
 }
 
 }  // namespace hg

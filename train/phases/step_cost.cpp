@@ -80,6 +80,18 @@ std::optional<StepCost> last_step_cost(const Config& config, std::size_t index) 
   return step_cost(config, index, last);
 }
 
+std::optional<std::int64_t> lanes_of_step(const Config& config, std::size_t index) {
+  const PhaseKind& kind = kind_of(config.phases[index]);
+  if (!kind.learner) return std::nullopt;
+  const auto learner = kind.learner(
+      {.config = config, .index = index, .options = options_to_measure(config), .hollow = true});
+  const BatchShape shape = kind.shape(config, config.phases[index]);
+  const Batch batch = sample_batch(config, shape, patch_selection(config, config.phases[index], 0),
+                                   Contents::none);
+  return lanes_of_batch(shape.images, learner->tokens_per_image(batch),
+                        learner->model().parameters().count(), config.run.lanes);
+}
+
 std::vector<double> flops_by_epoch(const Config& config, std::size_t index) {
   std::vector<double> flops;
   if (!has_cost(config, index)) return flops;

@@ -17,6 +17,8 @@ struct StepCost {
 std::optional<StepCost> step_cost(const Config& config, std::size_t index, std::int64_t epoch = 0);
 // The same in its last epoch; none also if that one costs what the first does.
 std::optional<StepCost> last_step_cost(const Config& config, std::size_t index);
+// Lanes of its first batch; none: it has no training steps.
+std::optional<std::int64_t> lanes_of_step(const Config& config, std::size_t index);
 // FLOPs that its step is expected to take in each epoch, as not every batch is filtered. Empty:
 // it has no cost.
 std::vector<double> flops_by_epoch(const Config& config, std::size_t index);

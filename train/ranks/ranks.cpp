@@ -185,6 +185,7 @@ std::string Ranks::broadcast(std::string text) {
 
 void Ranks::swap(std::span<const Sent> sent, std::span<const Received> received, Work work) {
   if (alone()) return;
+  if (on_work_.begins) on_work_.begins();
   const std::int64_t start = now_ns();
   std::uint64_t bytes = 0;
   for (const Received& r : received) transport_->receive(r.from, r.data, r.bytes);
@@ -193,7 +194,7 @@ void Ranks::swap(std::span<const Sent> sent, std::span<const Received> received,
     bytes += s.bytes;
   }
   await();
-  if (on_work_) on_work_(work, start, now_ns(), bytes);
+  if (on_work_.ends) on_work_.ends(work, start, now_ns(), bytes);
 }
 
 // Awake at first, then asleep for an eighth of the time that nothing has come: a long wait leaves

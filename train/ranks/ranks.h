@@ -61,10 +61,12 @@ class Ranks : NoCopy {
 
   // How long another rank may be silent while this one waits for it.
   void set_timeout(double seconds) { timeout_s_ = seconds; }
-  // Told what operations took. `bytes` are those that this rank sent.
+  // Told when an operation begins, and what it took. `bytes` are those that this rank sent.
   enum class Work { wait, exchange };
-  using OnWork = std::function<void(Work, std::int64_t start_ns, std::int64_t end_ns,
-                                    std::uint64_t bytes)>;
+  struct OnWork {
+    std::function<void()> begins;
+    std::function<void(Work, std::int64_t start_ns, std::int64_t end_ns, std::uint64_t bytes)> ends;
+  };
   void on_work(OnWork on_work) { on_work_ = std::move(on_work); }
 
   // Of every rank, in their order.

@@ -7,6 +7,7 @@
 #include "train/config/model_options.h"
 #include "train/phases/sample_batch.h"
 #include "train/phases/step_cost.h"
+#include "train/ranks/ranks.h"
 
 namespace hg {
 namespace {
@@ -60,6 +61,9 @@ std::vector<std::string> overview(const Config& config, const PhaseData& data) {
                               nn::Vit(options_to_measure(config), 0, true).parameters().count()));
   for (std::size_t i = 0; i < config.phases.size(); ++i) lines.push_back(phase_line(config, i));
   lines.push_back(device_line(config.run));
+  if (const Ranks& all = ranks(); !all.alone())
+    lines.back() += fmt::format(" on each of {} ranks, on {} host{}", all.size(), all.hosts(),
+                                all.hosts() == 1 ? "" : "s");
   return lines;
 }
 

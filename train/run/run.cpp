@@ -6,6 +6,7 @@
 #include "train/phases/registry.h"
 #include "train/report/page.h"
 #include "train/run/memory.h"
+#include "train/run/rank_checks.h"
 #include "train/store/launches.h"
 #include "train/store/run_folder.h"
 
@@ -40,6 +41,7 @@ Config config_to_resume(const std::string& folder, const std::string& given,
   Config config = kept;
   config.run.threads = wanted.run.threads;
   config.run.save_minutes = wanted.run.save_minutes;
+  config.run.rank_timeout = wanted.run.rank_timeout;
   config.run.joule_budget =
       wanted.run.joule_budget > 0 ? wanted.run.joule_budget : own.run.joule_budget;
   const std::int64_t epochs = wanted.phases.back().train.epochs;
@@ -59,6 +61,8 @@ Config config_to_resume(const std::string& folder, const std::string& given,
 }
 
 RunEnding train_run(const Config& config, PhaseData data, const RunOptions& options) {
+  check_ranks(config, data);
+  if (options.folder.empty()) return Trainer(config, std::move(data), options).run();
   const RunFolder folder{options.folder};
   const FolderLock lock(options.folder);
   usage_require(options.resume || !is_file(folder.state()), options.folder, "{}", kHoldsRun);

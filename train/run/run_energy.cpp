@@ -34,22 +34,26 @@ const energy::CarbonIntensity& carbon_intensity_of(const RunConfig& run) {
 }
 
 RunEnergy::RunEnergy(const RunConfig& run, const RunEnergyOptions& options)
-    : pue_(run.pue), intensity_(carbon_intensity_of(run)), files_(options.folder) {
+    : keeps_files_(!options.folder.empty()),
+      pue_(run.pue),
+      intensity_(carbon_intensity_of(run)),
+      files_(options.folder) {
   energy::SessionOptions session;
   session.calibration = energy::load_calibration(run.energy_profile);
   session.save = [this](const Ledger& books) { write(books); };
   emissions_.run_id = random_uuid();
-  if (options.resume) earlier_ = files_.load(options.known, emissions_);
-  power_.emplace(RunFolder{options.folder}.power(), earlier_ ? earlier_->seconds : 0);
+  if (options.resume && keeps_files_) earlier_ = files_.load(options.known, emissions_);
+  if (keeps_files_)
+    power_.emplace(RunFolder{options.folder}.power(), earlier_ ? earlier_->seconds : 0);
   earlier_use_ = emissions_.use;
   emissions_.project = run.name;
   emissions_.pue = pue_;
   emissions_.cpu = energy::read_cpu_info("/sys");
   emissions_.memory_gb = machine_memory().total_bytes / kGb;
   emissions_.intensity = intensity_;
-  choice_ = energy::open_meter();
+  choice_ = open_rank_meter(ranks());
   emissions_.tracking_mode = choice_.meter->kind() == Kind::modelled ? "process" : "machine";
-  if (options.trace)
+  if (options.trace && keeps_files_)
     trace_ = std::make_unique<TraceFile>(RunFolder{options.folder}.trace(), kMostTracedOps);
   session.sink = trace_ ? &trace_->trace() : nullptr;
   idle_before_ = energy::idle_power(*choice_.meter);
@@ -57,10 +61,25 @@ RunEnergy::RunEnergy(const RunConfig& run, const RunEnergyOptions& options)
   session_ = std::make_unique<energy::Session>(*choice_.meter, session);
   loading_ = {session_->profiler().row(Phase::data, "loader", "train"),
               session_->profiler().row(Phase::data, "loader", "test")};
+  wait_ = session_->profiler().row(Phase::optimizer, "ranks", "wait");
+  exchange_ = session_->profiler().row(Phase::optimizer, "ranks", "exchange");
+  ranks().on_work({[this] { session_->profiler().note_begins(); },
+                   [this](auto... work) { count_work(work...); }});
   save();
 }
 
-RunEnergy::~RunEnergy() = default;
+RunEnergy::~RunEnergy() { ranks().on_work({}); }
+
+void RunEnergy::count_work(Ranks::Work work, std::int64_t start_ns, std::int64_t end_ns,
+                           std::uint64_t bytes) {
+  session_->profiler().note(work == Ranks::Work::wait ? wait_ : exchange_, start_ns, end_ns, bytes);
+}
+
+energy::MicroJoules RunEnergy::cut() {
+  const std::int64_t own = own_cut().value, all = ranks().sum(own);
+  others_uj_ = all - own;
+  return {all};
+}
 
 std::string RunEnergy::described() const {
   return fmt::format("{} by {}; CO2 of {}", energy::to_string(choice_.meter->kind()),
@@ -76,7 +95,7 @@ Flops RunEnergy::flops() const {
   Flops sum;
   for (const LedgerRow& row : session_->ledger().rows)
     if (row.label.phase != to_string(Phase::data)) sum += {row.flops, row.flops_mm};
-  return sum;
+  return ranks().sum(sum);
 }
 
 double RunEnergy::forward_share() const {
@@ -93,9 +112,31 @@ void RunEnergy::note_loading(Split split, std::int64_t start_ns, std::int64_t en
   session_->profiler().note(loading_[split == Split::train ? 0 : 1], start_ns, end_ns);
 }
 
-void RunEnergy::save() { write(session_->ledger()); }
+void RunEnergy::save() {
+  Ledger books = session_->ledger();
+  collect(books);
+  write(books);
+}
+
+RankBooks RunEnergy::own_books(Ledger books) {
+  cpu_.sample();
+  return {std::move(books),         cpu_.run_s(), cpu_.wait_s(), peak_rss_bytes(),
+          choice_.meter->faults(), meter_notes()};
+}
+
+void RunEnergy::collect(Ledger books) {
+  std::vector<RankBooks> all;
+  if (ranks().alone()) return;
+  for (const std::string& text : ranks().collect(pack(own_books(std::move(books)))))
+    all.push_back(unpack_books(text));
+  if (all.empty()) return;  // they are with the first rank
+  all.erase(all.begin());
+  const std::lock_guard lock(mutex_);
+  others_ = std::move(all);
+}
 
 Ledger RunEnergy::whole(Ledger books) const {
+  if (!others_.empty()) books = of_all_ranks(std::move(books), others_, ranks());
   if (earlier_) energy::add_earlier(books, *earlier_);
   return books;
 }
@@ -103,6 +144,7 @@ Ledger RunEnergy::whole(Ledger books) const {
 // Called by the sampling thread and by the trainer: books that are older than those saved are
 // passed over.
 void RunEnergy::write(const Ledger& session_books) {
+  if (!keeps_files_) return;
   const std::lock_guard lock(mutex_);
   if (session_books.seconds < saved_s_) return;
   saved_s_ = session_books.seconds;
@@ -147,6 +189,10 @@ MachineUse RunEnergy::use(double part_s, double whole_s) {
   cpu_.sample();
   mean.cpu_run_s = earlier_use_.cpu_run_s + cpu_.run_s();
   mean.cpu_wait_s = earlier_use_.cpu_wait_s + cpu_.wait_s();
+  for (const RankBooks& other : others_) {
+    mean.cpu_run_s += other.cpu_run_s;
+    mean.cpu_wait_s += other.cpu_wait_s;
+  }
   return mean;
 }
 
@@ -162,7 +208,11 @@ std::string RunEnergy::meter_notes() const {
 }
 
 void RunEnergy::stop(RunSummary& s) {
-  const Ledger books = whole(session_->stop());
+  const Ledger own = session_->stop();
+  ranks().on_work({});
+  collect(own);
+  write(own);
+  const Ledger books = whole(own);
   // Idle power is part of the energy, not taken off.
   s.idle_before = idle_before_;
   s.idle_after = energy::idle_power(*choice_.meter);
@@ -177,6 +227,16 @@ void RunEnergy::stop(RunSummary& s) {
     if (books.domain_uj[d]) s.domain_j[d] = energy::to_joules({*books.domain_uj[d]}).value;
   s.meter_faults = choice_.meter->faults();
   s.meter_notes = meter_notes();
+  s.peak_rss_bytes = peak_rss_bytes();
+  for (const RankBooks& other : others_) {
+    s.meter_faults += other.meter_faults;
+    s.peak_rss_bytes += other.peak_rss_bytes;
+    if (!other.meter_notes.empty())
+      s.meter_notes += (s.meter_notes.empty() ? "" : "; ") + other.meter_notes;
+  }
+  s.ranks = ranks().size();
+  s.hosts = ranks().hosts();
+  if (!ranks().alone()) s.scaling = scaling_of(books, ranks().hosts());
   s.energy_unsaved = trouble_;
   s.cpu_share = cpu_share(emissions_.use.cpu_run_s, emissions_.use.cpu_wait_s);
   s.co2_g = co2({books.energy_uj}).value;

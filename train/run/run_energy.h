@@ -1,8 +1,10 @@
 // Energy of a training run: meter and session, and what they leave in the run folder. Its files are
 // rewritten, whole and closing, about twice a second, so that a kill loses less than a second; a
-// resumed run adds what its earlier parts had saved.
+// resumed run adds what its earlier parts had saved. Of several ranks the first keeps the files, with
+// the books of all.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -10,6 +12,7 @@
 #include "energy/meters/choice.h"
 #include "tensor/base/process.h"
 #include "train/config/config.h"
+#include "train/run/rank_books.h"
 #include "train/run/trace_file.h"
 #include "train/store/energy_files.h"
 #include "train/store/power_csv.h"
@@ -18,7 +21,7 @@
 namespace hg {
 
 struct RunEnergyOptions {
-  std::string folder;
+  std::string folder;   // empty: another rank keeps the files
   bool resume = false;  // add to what the folder holds
   KnownEnergy known;    // of which the run's state knows
   bool trace = false;   // write trace.json
@@ -42,22 +45,29 @@ class RunEnergy {
   RunEnergy(const RunEnergy&) = delete;
   RunEnergy& operator=(const RunEnergy&) = delete;
 
-  // Of the whole run, earlier parts included. cut() is exact and for moments when no op runs;
-  // total() is as of the last reading.
-  energy::MicroJoules cut() { return {earlier_uj() + session_->cut().energy_uj}; }
-  energy::MicroJoules total() const { return {earlier_uj() + session_->total().energy_uj}; }
+  // Of the whole run and all ranks, earlier parts included. cut() is exact and for moments when no
+  // op runs; total() is as of the last reading, and for others as of the last cut.
+  energy::MicroJoules cut();
+  // This rank's part of a cut, and what the parts of all come to.
+  energy::MicroJoules own_cut() { return {earlier_uj() + session_->cut().energy_uj}; }
+  void know_all(std::int64_t energy_uj) {
+    others_uj_ = energy_uj - earlier_uj() - session_->total().energy_uj;
+  }
+  energy::MicroJoules total() const {
+    return {earlier_uj() + session_->total().energy_uj + others_uj_};
+  }
   std::string described() const;  // "modelled by model; CO2 of Italy"
   energy::Watts power() const { return session_->power(); }
   energy::Grams co2(energy::MicroJoules e) const;
-  // FLOPs of the ops of this part of the run, at a moment when no op runs. Without those of the
-  // loaders, which work ahead: their FLOPs count with the batch that they were for.
+  // FLOPs of the ops of this part of the run, of all ranks, at a moment when no op runs. Without
+  // those of the loaders, which work ahead: their FLOPs count with the batch that they were for.
   Flops flops() const;
   // Share of the forward pass in the FLOPs of training so far.
   double forward_share() const;
 
   // Books work of a loader's thread under phase `data`.
   void note_loading(Split split, std::int64_t start_ns, std::int64_t end_ns);
-  // The files, as of now. What cannot be written ends no run: the next save, at most half a second
+  // The files, as of now, once the first rank has the books of all. What cannot be written ends no run: the next save, at most half a second
   // later, tries again.
   void save();
   std::int64_t saved_uj() const;  // what the ledger in the folder sums to
@@ -75,6 +85,12 @@ class RunEnergy {
   void note_trouble(const std::string& reason);
   std::string meter_notes() const;
 
+  RankBooks own_books(energy::Ledger books);
+  void collect(energy::Ledger books);
+  void count_work(Ranks::Work work, std::int64_t start_ns, std::int64_t end_ns,
+                  std::uint64_t bytes);
+
+  const bool keeps_files_;
   const double pue_;
   const energy::CarbonIntensity& intensity_;
   EnergyFiles files_;
@@ -85,7 +101,9 @@ class RunEnergy {
   std::optional<energy::Watts> idle_before_;
   std::unique_ptr<TraceFile> trace_;
   std::optional<PowerLog> power_;
+  std::atomic<std::int64_t> others_uj_{0};  // other ranks' part of this part of the run
   mutable std::mutex mutex_;  // of what follows, and of the files
+  std::vector<RankBooks> others_;  // as of the last collect()
   double saved_s_ = -1;
   double cpu_before_s_ = 0, memory_sum_gb_ = 0;
   int memory_samples_ = 0;
@@ -95,6 +113,7 @@ class RunEnergy {
   bool trouble_told_ = true;
   std::unique_ptr<energy::Session> session_;
   std::array<energy::RowId, 2> loading_{};  // rows of the loaders of both splits
+  energy::RowId wait_{}, exchange_{};       // of the ranks
 };
 
 }  // namespace hg

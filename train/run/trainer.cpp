@@ -14,6 +14,7 @@
 #include "train/run/confusion_rows.h"
 #include "train/run/forecast.h"
 #include "train/run/overview.h"
+#include "train/run/rank_checks.h"
 #include "train/step/non_finite.h"
 #include "train/store/run_folder.h"
 
@@ -68,17 +69,31 @@ std::string line_of(const EpochRow& row, const std::string& note) {
                             with_prefix(row.co2_g, "g CO2"), row.seconds);
 }
 
+// The first rank reads it for all. None: the run begins.
+std::unique_ptr<RunState> state_of(const RunOptions& options) {
+  const bool here = goes_on(options.folder, options.resume);
+  if (ranks().alone())
+    return here ? std::make_unique<RunState>(load_state(options.folder)) : nullptr;
+  const std::string path = RunFolder{options.folder}.state();
+  const std::string bytes = ranks().broadcast(here ? read_text(path) : "");
+  return bytes.empty() ? nullptr : std::make_unique<RunState>(parse_state(bytes, path));
+}
+
+// Where this rank keeps the file; empty: another one does.
+std::string kept(const RunOptions& options, std::string (RunFolder::*file)() const) {
+  return options.folder.empty() ? "" : (RunFolder{options.folder}.*file)();
+}
+
+constexpr double kShareBooksS = 2;  // a kill loses so much of other ranks' energy
+
 }  // namespace
 
 bool goes_on(const std::string& folder, bool resume) {
-  return resume && is_file(RunFolder{folder}.state());
+  return resume && !folder.empty() && is_file(RunFolder{folder}.state());
 }
 
 Trainer::Trainer(const Config& config, PhaseData data, const RunOptions& options)
-    : Trainer(config, std::move(data), options,
-              goes_on(options.folder, options.resume)
-                  ? std::make_unique<RunState>(load_state(options.folder)).get()
-                  : nullptr) {}
+    : Trainer(config, std::move(data), options, state_of(options).get()) {}
 
 Trainer::Trainer(const Config& config, PhaseData data, const RunOptions& options,
                  const RunState* state)
@@ -88,9 +103,9 @@ Trainer::Trainer(const Config& config, PhaseData data, const RunOptions& options
       init_(state ? std::nullopt : initial_weights(config)),
       position_(state ? (check_phase(config, *state), state->position) : Position{}),
       phase_(first_phase(state)),
-      log_((check_place(config, state, phase_->batches()), RunFolder{options.folder}.metrics()),
+      log_((check_place(config, state, phase_->batches()), kept(options, &RunFolder::metrics)),
            config.loss.sparsity > 0, rows_of(state)),
-      steps_(RunFolder{options.folder}.steps(), place_of(state)) {
+      steps_(kept(options, &RunFolder::steps), place_of(state)) {
   if (state) {
     phase_->load_moments(*state);
     notes_.push_back(fmt::format("goes on at step {} of {} epoch {}/{}, after {} of {} batches",
@@ -112,7 +127,8 @@ Trainer::Trainer(const Config& config, PhaseData data, const RunOptions& options
                                    {position_.energy_saved_uj, position_.energy_before_epoch_uj},
                                    options.trace});
   if (options.overview) notes_.push_back("energy: " + energy_->described());
-  saved_ns_ = now_ns();
+  saved_ns_ = shared_ns_ = now_ns();
+  check_same_weights();
 }
 
 std::unique_ptr<TrainingPhase> Trainer::first_phase(const RunState* state) {
@@ -169,7 +185,6 @@ void Trainer::summarize(RunSummary& s) {
   s.images = position_.images;
   s.test_images = phase_data().test->size();
   s.trained_parameters = phase_->trained_parameters();
-  s.peak_rss_bytes = peak_rss_bytes();
   s.prediction = position_.forecast;
   s.figures = position_.figures;
   if (const auto selection = patch_selection(config_, phase_config(), Split::train))
@@ -202,6 +217,11 @@ void Trainer::enter_next_phase() {
   position_.epoch = 0;
   phase_.reset();  // its optimizer and loaders go first
   phase_ = phase_at(position_.phase, &before, false);
+  check_same_weights();
+}
+
+void Trainer::check_same_weights() const {
+  check_same(ranks(), "weights", fingerprint_of(phase_->weights().tensors));
 }
 
 void Trainer::run_phase() {
@@ -211,20 +231,50 @@ void Trainer::run_phase() {
   if (position_.epoch == epochs) save();  // all done before: files may be missing
   while (position_.epoch < epochs && ending_.end == RunEnd::finished) {
     progress.begin(title());
+    energy_uj_ = energy_->cut().value;
     if (over_budget() || !train_epoch(progress) || !finish_epoch(progress)) save();
   }
 }
 
-bool Trainer::must_stop() {
-  if (!signals_.requested()) return over_budget();
-  ending_.end = RunEnd::interrupted;
-  return true;
+Trainer::Told& Trainer::Told::operator+=(const Told& other) {
+  energy_uj += other.energy_uj;
+  unscored_images += other.unscored_images;
+  data_flops += other.data_flops;
+  stop |= other.stop;
+  save |= other.save;
+  share_books |= other.share_books;
+  return *this;
+}
+
+bool Trainer::counts_joules() const {
+  return config_.run.joule_budget > 0 || (!epoch_flops_.empty() && !position_.forecast.made());
+}
+
+Trainer::Told Trainer::agree(const StepReport& own) {
+  const bool leads = ranks().first();
+  Told told{.unscored_images = own.unscored_images,
+            .data_flops = own.data_flops,
+            .stop = signals_.requested(),
+            .save = leads && time_to_save(),
+            .share_books = leads && seconds_since(shared_ns_) > kShareBooksS};
+  if (counts_joules()) told.energy_uj = energy_->own_cut().value;
+  told = ranks().sum(told);
+  if (counts_joules()) energy_->know_all(energy_uj_ = told.energy_uj);
+  position_.unscored_images += told.unscored_images;
+  flops_beside_.all += told.data_flops;
+  if (told.share_books && !ranks().alone()) {
+    energy_->save();
+    shared_ns_ = now_ns();
+  }
+  if (told.stop) ending_.end = RunEnd::interrupted;
+  told.stop = told.stop || over_budget();
+  return told;
 }
 
 // The budget is of the whole run, parts before a resume included.
 bool Trainer::over_budget() {
   const double budget = config_.run.joule_budget;
-  if (budget == 0 || energy::to_joules(energy_->cut()).value < budget) return false;
+  if (budget == 0 || energy::to_joules({energy_uj_}).value < budget) return false;
   ending_.end = RunEnd::budget;
   return true;
 }
@@ -233,7 +283,7 @@ bool Trainer::train_epoch(Progress& progress) {
   const std::int64_t start = now_ns();
   const double before = position_.epoch_seconds, run_before = position_.seconds;
   if (position_.batch == 0) position_.flops_before_epoch = flops().all;
-  if (!position_.forecast.made()) last_joules_ = energy::to_joules(energy_->cut()).value;
+  last_joules_ = energy::to_joules({energy_uj_}).value;
   phase_->start_epoch(position_.epoch, position_.batch);
   while (const auto step = phase_->step()) {
     const double elapsed = seconds_since(start);
@@ -241,19 +291,18 @@ bool Trainer::train_epoch(Progress& progress) {
     position_.epoch_sparsity += step->sparsity * static_cast<double>(step->images);
     position_.epoch_images += step->images;
     position_.epoch_tokens += step->tokens;
-    position_.unscored_images += step->unscored_images;
-    flops_beside_.all += step->data_flops;
     position_.images += step->images;
     position_.batch += 1;
     position_.epoch_seconds = before + elapsed;
     position_.seconds = run_before + elapsed;
     steps_.add(
         {position_.phase, position_.epoch + 1, phase_->steps(), step->loss, step->learning_rate});
+    const Told told = agree(*step);
     if (!position_.forecast.made()) predict(progress);
     progress.step(step->images, step->loss, [this] { return energy_fields(); });
     tell_trouble(progress);
-    if (must_stop()) return false;
-    if (time_to_save()) save();
+    if (told.stop) return false;
+    if (told.save) save();
   }
   return true;
 }
@@ -278,7 +327,7 @@ double Trainer::relative_flops(std::int64_t epoch) const {
 // Made once, early in the first epoch. Of a run of one phase: others may cost anything.
 void Trainer::predict(Progress& progress) {
   if (epoch_flops_.empty()) return;
-  const double now = energy::to_joules(energy_->cut()).value;
+  const double now = energy::to_joules({energy_uj_}).value;
   step_joules_.push_back(now - last_joules_);
   last_joules_ = now;
   const std::int64_t batches = phase_->batches(), epochs = phase_config().train.epochs;
@@ -328,7 +377,7 @@ bool Trainer::finish_epoch(Progress& progress) {
                             used{total.value - position_.energy_before_epoch_uj};
   const EpochRow row = row_of(*report, position_.epoch_seconds + evaluating, used);
   log_.append(row);
-  if (report->confusion)
+  if (report->confusion && !options_.folder.empty())
     write_confusion(RunFolder{options_.folder}.confusion(),
                     confusion_rows(*report->confusion, phase_data().train->class_names()));
   progress.line(title() + line_of(row, report->note));
@@ -387,6 +436,8 @@ void Trainer::save() {
   position_.flops_matmul = done.matmul;
   energy_->save();
   steps_.save();
+  saved_ns_ = shared_ns_ = now_ns();
+  if (options_.folder.empty()) return;
   position_.energy_saved_uj = std::min(position_.energy_before_epoch_uj, energy_->saved_uj());
   const Dataset& data = *phase_data().train;
   save_model(options_.folder, phase_->result(),

@@ -14,7 +14,7 @@
 namespace hg {
 
 struct RunOptions {
-  std::string folder;   // exists
+  std::string folder;   // exists; empty: another rank keeps it
   bool resume = false;  // go on with what is in it; nothing may be
   bool trace = false;
   ProgressMode progress = ProgressMode::plain;
@@ -45,14 +45,26 @@ class Trainer {
   void enter_next_phase();
   bool train_epoch(Progress& progress);   // false: to stop, for the reason in ending_.end
   bool finish_epoch(Progress& progress);  // the same, in the middle of evaluation
-  bool must_stop();                       // a signal came or the budget is used up
+  // What the ranks tell each other after a step.
+  struct Told {
+    std::int64_t energy_uj = 0;
+    std::int64_t unscored_images = 0;
+    std::uint64_t data_flops = 0;
+    bool stop = false, save = false, share_books = false;
+    Told& operator+=(const Told& other);
+  };
+  // All ranks come to the same, after the same step; it books what `own` says and sets energy_uj_.
+  Told agree(const StepReport& own = {});
+  bool must_stop() { return agree().stop; }  // a signal came or the budget is used up
   bool over_budget();
+  bool counts_joules() const;
   void predict(Progress& progress);
   double relative_flops(std::int64_t epoch) const;  // of a step then to one now
   ProgressFields energy_fields() const;
   Flops flops() const { return Flops(flops_beside_) += energy_->flops(); }  // of the whole run
   EpochRow row_of(const EpochReport& report, double seconds, energy::MicroJoules used) const;
   bool time_to_save() const;
+  void check_same_weights() const;
   void tell_trouble(Progress& progress);  // that energy files cannot be written
   void save();
   void summarize(RunSummary& summary);
@@ -75,8 +87,10 @@ class Trainer {
   std::vector<std::string> notes_;   // for the user, before the first epoch
   std::vector<double> step_joules_;  // until the forecast is made
   double last_joules_ = 0;
+  std::int64_t energy_uj_ = 0;  // as of the last agree() that counted
   std::vector<double> epoch_flops_;  // expected, of a step of each; none: no forecast is to be made
   std::int64_t saved_ns_ = 0;        // when the state was
+  std::int64_t shared_ns_ = 0;       // when the first rank got the books of all
   RunEnding ending_;
 };
 

@@ -105,10 +105,11 @@ void save_state(const std::string& folder, const ModelWeights& weights, const Na
   write_safetensors(RunFolder{folder}.state(), tensors, metadata);
 }
 
-RunState load_state(const std::string& folder) {
+namespace {
+
+RunState state_in(const Safetensors& file, const std::string& source) {
   RunState state;
-  state.source = RunFolder{folder}.state();
-  const Safetensors file = read_safetensors(state.source);
+  state.source = source;
   visit(state.position, state.steps, Reader{file.metadata, state.source});
   state.position.energy_saved_uj = state.position.energy_before_epoch_uj;
   if (file.metadata.contains(kEnergySaved))
@@ -122,6 +123,17 @@ RunState load_state(const std::string& folder) {
   split(file.tensors, state.weights.tensors, state.moments.tensors);
   split(file.metadata, state.weights.metadata, state.moments.metadata);
   return state;
+}
+
+}  // namespace
+
+RunState load_state(const std::string& folder) {
+  const std::string path = RunFolder{folder}.state();
+  return state_in(read_safetensors(path), path);
+}
+
+RunState parse_state(std::string_view bytes, const std::string& source) {
+  return state_in(parse_safetensors(bytes, source), source);
 }
 
 void save_model(const std::string& folder, const ModelWeights& weights, const ModelCard& card) {

@@ -42,6 +42,8 @@ struct RunState {
 void save_state(const std::string& folder, const ModelWeights& weights, const NamedTensors& moments,
                 std::int64_t steps, const Position& position);
 RunState load_state(const std::string& folder);
+// The same from the file's bytes.
+RunState parse_state(std::string_view bytes, const std::string& source);
 
 // What is known about the classes and pixels a model was trained on.
 struct ModelCard {

@@ -1,6 +1,7 @@
 #include "train/store/energy_files.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "energy/books/labels.h"
 #include "tensor/base/files.h"
@@ -49,13 +50,16 @@ void take_save(const JsonValue& save, Ledger& ledger, MachineUse& use) {
 
 // No machine draws more: 8 packages and 16 GPUs are 60 kW.
 void check_power(const Ledger& ledger, const std::string& path) {
-  constexpr double kMostWatts = 100'000;
+  constexpr double kMostWattsOfHost = 100'000;
+  std::set<std::string> hosts;
+  for (const LedgerRow& row : ledger.rows) hosts.insert(row.label.host);
+  const double most_watts = kMostWattsOfHost * static_cast<double>(hosts.size());
   const double joules = energy::to_joules({ledger.energy_uj}).value;
   for (const auto& domain : ledger.domain_uj)
     usage_require(!domain || (*domain >= 0 && *domain <= ledger.energy_uj), path,
                   "{} uJ of a domain of {} uJ in all", domain.value_or(0), ledger.energy_uj);
-  usage_require(joules <= kMostWatts * (ledger.seconds + 1), path,
-                "sums to {} J in {} s, more than a machine can use", joules, ledger.seconds);
+  usage_require(joules <= most_watts * (ledger.seconds + 1), path,
+                "sums to {} J in {} s, more than its machines can use", joules, ledger.seconds);
 }
 
 // What was used but not saved was nobody's that we know of.

@@ -48,6 +48,7 @@ std::vector<NumberRow> read_growing_csv(const std::string& path, const std::stri
 GrowingCsv::GrowingCsv(std::string path, const std::string& header,
                        const std::function<bool(const NumberRow&)>& keep)
     : path_(std::move(path)) {
+  if (path_.empty()) return;
   const std::string before = is_file(path_) ? read_text(path_) : "";
   std::size_t kept = header.size() + 1;
   const bool goes_on = for_each_row(before, header, [&](NumberRow&& row, std::size_t end) {
@@ -61,11 +62,14 @@ GrowingCsv::GrowingCsv(std::string path, const std::string& header,
   if (fd_ < 0) fail(path_, "cannot write: {}", std::strerror(errno));
 }
 
-GrowingCsv::~GrowingCsv() { ::close(fd_); }
+GrowingCsv::~GrowingCsv() {
+  if (fd_ >= 0) ::close(fd_);
+}
 
 void GrowingCsv::add(const std::string& line) { waiting_ += line + "\n"; }
 
 std::string GrowingCsv::flush() {
+  if (path_.empty()) waiting_.clear();
   while (!waiting_.empty()) {
     const ssize_t n = ::write(fd_, waiting_.data(), waiting_.size());
     if (n < 0 && errno == EINTR) continue;

@@ -19,7 +19,7 @@ std::vector<NumberRow> read_growing_csv(const std::string& path, const std::stri
 class GrowingCsv : NoCopy {
  public:
   // `header`: the first line, "a,b". Rows of the file that is there stay up to the first that
-  // `keep` refuses.
+  // `keep` refuses. Without a path nothing is written.
   GrowingCsv(std::string path, const std::string& header,
              const std::function<bool(const NumberRow&)>& keep);
   ~GrowingCsv();

@@ -36,7 +36,7 @@ std::vector<EpochRow> read_metrics(const std::string& path) {
 
 MetricsLog::MetricsLog(std::string path, bool with_sparsity, std::optional<std::size_t> rows)
     : path_(std::move(path)), with_sparsity_(with_sparsity) {
-  if (rows) {
+  if (rows && !path_.empty()) {
     rows_ = read_metrics(path_);
     usage_require(rows_.size() >= *rows, path_, "expected at least {} rows, got {}", *rows,
                   rows_.size());
@@ -51,6 +51,7 @@ void MetricsLog::append(const EpochRow& row) {
 }
 
 void MetricsLog::write() const {
+  if (path_.empty()) return;
   write_file(path_, write_csv(rows_, [&](EpochRow& row) {
                CsvColumns columns = columns_of(row);
                if (!with_sparsity_) columns.resize(columns.size() - kSparsityColumns);

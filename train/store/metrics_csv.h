@@ -29,7 +29,7 @@ class MetricsLog {
   // A new file without rows, or one that goes on after the first `rows` rows: what a killed run
   // wrote after the state it resumes from is dropped, so no row comes twice. For that, the row of
   // an epoch has to be appended before the state of the same epoch is written. The columns on
-  // sparsity are there if the loss has such a term.
+  // sparsity are there if the loss has such a term. Without a path, rows are kept in memory alone.
   MetricsLog(std::string path, bool with_sparsity, std::optional<std::size_t> rows = {});
 
   void append(const EpochRow& row);

@@ -117,6 +117,15 @@ Json sparsity_json(const std::optional<SparsitySummary>& s) {
           {"effective_support", or_null(s->effective_support)}};
 }
 
+Json scaling_json(const std::optional<Scaling>& s) {
+  if (!s) return nullptr;
+  return {{"wait_s", s->wait_s},
+          {"exchange_s", s->exchange_s},
+          {"communication_share", s->share},
+          {"exchange_bytes", s->exchange_bytes},
+          {"energy_j", s->energy_j}};
+}
+
 }  // namespace
 
 std::string RunSummary::cpu_share_note() const {
@@ -138,6 +147,9 @@ std::string to_json(const RunSummary& s, int indent) {
   json["prediction"] = prediction_json(s);
   json["select"] = select_json(s.select);
   json["sparsity"] = sparsity_json(s.sparsity);
+  json["ranks"] = s.ranks;
+  json["hosts"] = s.hosts;
+  json["scaling"] = scaling_json(s.scaling);
   for (const auto& [name, value] : s.figures) json[name] = value;
   return json.dump(indent);
 }

@@ -38,6 +38,13 @@ struct SparsitySummary {
   std::optional<double> term, small_weights, effective_support;
 };
 
+// What several ranks took to work together. A mean over ranks, but for bytes and joules.
+struct Scaling {
+  double wait_s = 0, exchange_s = 0, share = 0;  // share: of the run's time, not hidden by work
+  std::uint64_t exchange_bytes = 0;
+  double energy_j = 0;
+};
+
 struct RunSummary {
   std::string name, status;                            // finished, interrupted, budget
   std::optional<double> accuracy, micro_f1, macro_f1;  // of the last evaluation
@@ -65,6 +72,8 @@ struct RunSummary {
   std::optional<energy::Watts> idle_before, idle_after;
   std::optional<SelectionSummary> select;
   std::optional<SparsitySummary> sparsity;
+  std::int64_t ranks = 1, hosts = 1;
+  std::optional<Scaling> scaling;  // of several ranks
   std::map<std::string, double> figures;  // of the last evaluation, beside its scores
 };
 

@@ -1,0 +1,187 @@
+#include "train/run/rank_books.h"
+
+#include <map>
+
+#include "train/ranks/packed.h"
+
+namespace hg {
+namespace {
+
+using energy::Ledger;
+using energy::LedgerRow;
+using energy::RowLabel;
+
+// A meter that the first rank of the machine reads for this one.
+class ReadElsewhere final : public energy::Meter {
+ public:
+  explicit ReadElsewhere(std::unique_ptr<energy::Meter> meter) : meter_(std::move(meter)) {}
+  std::string_view name() const override { return meter_->name(); }
+  energy::Kind kind() const override { return meter_->kind(); }
+  energy::Kind kind_of(energy::Domain domain) const override { return meter_->kind_of(domain); }
+  energy::Watts max_power(energy::Domain domain) const override {
+    return meter_->max_power(domain);
+  }
+  std::string source() const override { return meter_->source(); }
+  std::uint64_t faults() const override { return 0; }
+  energy::Reading read() override {
+    energy::Reading reading = meter_->read();
+    for (auto& domain : reading.domains)
+      if (domain) domain = energy::Counted{};
+    return reading;
+  }
+
+ private:
+  const std::unique_ptr<energy::Meter> meter_;
+};
+
+void pack(const LedgerRow& row, Packer& to) {
+  for (const std::string& text : {row.label.phase, row.label.layer, row.label.op}) to.bytes(text);
+  to.value(row.calls);
+  to.value(row.seconds);
+  to.value(row.flops);
+  to.value(row.flops_mm);
+  to.value(row.bytes);
+  to.value(row.energy_uj);
+  to.value(row.static_uj);
+  to.value(row.kind);
+  to.value(row.low_uj);
+  to.value(row.high_uj);
+  to.value(row.domain_uj);
+}
+
+LedgerRow unpack_row(Unpacker& from) {
+  LedgerRow row;
+  for (std::string* text : {&row.label.phase, &row.label.layer, &row.label.op})
+    *text = from.bytes();
+  const auto take = [&](auto& value) { value = from.value<std::decay_t<decltype(value)>>(); };
+  take(row.calls);
+  take(row.seconds);
+  take(row.flops);
+  take(row.flops_mm);
+  take(row.bytes);
+  take(row.energy_uj);
+  take(row.static_uj);
+  take(row.kind);
+  take(row.low_uj);
+  take(row.high_uj);
+  take(row.domain_uj);
+  return row;
+}
+
+// Rows of ranks by label, in order of first appearance.
+class JoinedRows {
+ public:
+  explicit JoinedRows(const Ranks& ranks) : ranks_(ranks), several_(ranks.hosts() > 1) {}
+
+  void add(int rank, const std::vector<LedgerRow>& rows) {
+    for (LedgerRow row : rows) {
+      row.label.host = several_ ? ranks_.place(rank).host : "";
+      row.seconds /= sharing(rank);
+      const auto [at, fresh] = places_.try_emplace(row.label, rows_.size());
+      if (fresh)
+        rows_.push_back(row);
+      else
+        rows_[at->second].add(row);
+    }
+  }
+  std::vector<LedgerRow> take() { return std::move(rows_); }
+
+ private:
+  // Ranks whose rows become one.
+  int sharing(int rank) const {
+    int count = 0;
+    for (int r = 0; r < ranks_.size(); ++r)
+      count += !several_ || ranks_.place(r).host == ranks_.place(rank).host;
+    return count;
+  }
+
+  const Ranks& ranks_;
+  const bool several_;
+  std::map<RowLabel, std::size_t> places_;
+  std::vector<LedgerRow> rows_;
+};
+
+}  // namespace
+
+energy::MeterChoice open_rank_meter(const Ranks& ranks) {
+  energy::MeterSetup setup = energy::MeterSetup::from_environment();
+  setup.sharing = ranks.here();
+  energy::MeterChoice choice = energy::open_meter(setup);
+  if (choice.meter->kind() != energy::Kind::modelled && !ranks.reads_meters())
+    choice.meter = std::make_unique<ReadElsewhere>(std::move(choice.meter));
+  return choice;
+}
+
+std::string pack(const RankBooks& books) {
+  const Ledger& ledger = books.ledger;
+  Packer to;
+  to.value(ledger.kind);
+  to.value(ledger.energy_uj);
+  to.value(ledger.low_uj);
+  to.value(ledger.high_uj);
+  to.value(ledger.domain_uj);
+  to.value(ledger.seconds);
+  to.value(ledger.rows.size());
+  for (const LedgerRow& row : ledger.rows) pack(row, to);
+  to.value(books.cpu_run_s);
+  to.value(books.cpu_wait_s);
+  to.value(books.peak_rss_bytes);
+  to.value(books.meter_faults);
+  to.bytes(books.meter_notes);
+  return to.all();
+}
+
+RankBooks unpack_books(std::string_view text) {
+  Unpacker from(text);
+  RankBooks books;
+  Ledger& ledger = books.ledger;
+  const auto take = [&](auto& value) { value = from.value<std::decay_t<decltype(value)>>(); };
+  take(ledger.kind);
+  take(ledger.energy_uj);
+  take(ledger.low_uj);
+  take(ledger.high_uj);
+  take(ledger.domain_uj);
+  take(ledger.seconds);
+  ledger.rows.resize(from.value<std::size_t>());
+  for (LedgerRow& row : ledger.rows) row = unpack_row(from);
+  take(books.cpu_run_s);
+  take(books.cpu_wait_s);
+  take(books.peak_rss_bytes);
+  take(books.meter_faults);
+  books.meter_notes = from.bytes();
+  return books;
+}
+
+Ledger of_all_ranks(Ledger first, const std::vector<RankBooks>& others, const Ranks& ranks) {
+  JoinedRows rows(ranks);
+  rows.add(0, first.rows);
+  int rank = 0;
+  for (const RankBooks& books : others) {
+    const Ledger& other = books.ledger;
+    rows.add(++rank, other.rows);
+    first.energy_uj += other.energy_uj;
+    first.low_uj += other.low_uj;
+    first.high_uj += other.high_uj;
+    first.kind = std::max(first.kind, other.kind);
+    for (std::size_t d = 0; d < energy::kDomains; ++d)
+      if (other.domain_uj[d])
+        first.domain_uj[d] = first.domain_uj[d].value_or(0) + *other.domain_uj[d];
+  }
+  first.rows = rows.take();
+  return first;
+}
+
+Scaling scaling_of(const Ledger& ledger, int hosts) {
+  Scaling scaling;
+  for (const LedgerRow& row : ledger.rows) {
+    if (row.label.layer != "ranks") continue;
+    (row.label.op == "wait" ? scaling.wait_s : scaling.exchange_s) += row.seconds / hosts;
+    if (row.label.op == "exchange") scaling.exchange_bytes += row.bytes;
+    scaling.energy_j += energy::to_joules({row.energy_uj}).value;
+  }
+  if (ledger.seconds > 0)
+    scaling.share = (scaling.wait_s + scaling.exchange_s) / ledger.seconds;
+  return scaling;
+}
+
+}  // namespace hg

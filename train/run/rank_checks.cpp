@@ -1,0 +1,114 @@
+#include "train/run/rank_checks.h"
+
+#include <fstream>
+
+#include "tensor/base/files.h"
+#include "tensor/base/usage_error.h"
+#include "train/config/model_options.h"
+#include "train/phases/step_cost.h"
+
+namespace hg {
+namespace {
+
+// FNV-1a, eight bytes at a time.
+class Hash {
+ public:
+  void add(std::string_view bytes) {
+    for (; bytes.size() >= sizeof hash_; bytes.remove_prefix(sizeof hash_)) {
+      std::uint64_t word;
+      std::memcpy(&word, bytes.data(), sizeof word);
+      mix(word);
+    }
+    for (const char c : bytes) mix(static_cast<unsigned char>(c));
+    mix(0xFF);  // its end
+  }
+  template <class T>
+  void value(const T& value) {
+    add({reinterpret_cast<const char*>(&value), sizeof value});
+  }
+  std::string text() const { return fmt::format("{:016x}", hash_); }
+
+ private:
+  void mix(std::uint64_t word) { hash_ = (hash_ ^ word) * 0x100000001B3u, hash_ ^= hash_ >> 29; }
+  std::uint64_t hash_ = 0xCBF29CE484222325u;
+};
+
+std::string fingerprint_of_file(const std::string& path) {
+  Hash hash;
+  hash.add(read_text(path));
+  return hash.text();
+}
+
+// Libraries choose among their kernels by these.
+std::string cpu_features() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.starts_with("flags") || line.starts_with("Features")) return line;
+  return "";
+}
+
+void add_data(const Dataset& set, Hash& hash) {
+  constexpr std::int64_t kImages = 16;  // looked at
+  hash.value(set.size());
+  for (const std::string& name : set.class_names()) hash.add(name);
+  for (std::int64_t i = 0; i < set.size(); ++i) hash.value(set.label(i));
+  Image image;
+  for (std::int64_t i = 0; i < std::min(kImages, set.size()); ++i) {
+    set.get(i * set.size() / kImages, image);
+    hash.add({reinterpret_cast<const char*>(image.pixels.data()), image.pixels.size()});
+  }
+}
+
+std::string fingerprint_of(const PhaseData& data) {
+  Hash hash;
+  for (const auto& of_phase : data) {
+    add_data(*of_phase->train, hash);
+    add_data(*of_phase->test, hash);
+  }
+  return hash.text();
+}
+
+// A rank without a lane would only wait.
+void check_lanes(const Config& config, const Ranks& ranks) {
+  for (std::size_t i = 0; i < config.phases.size(); ++i) {
+    const std::optional<std::int64_t> lanes = lanes_of_step(config, i);
+    usage_require(!lanes || *lanes >= ranks.size(), "run.lanes",
+                  "a batch of phase {} has {} lanes for {} ranks: expected {} or more, and a "
+                  "train.batch_size of as many images (other lanes give other bits)",
+                  i, *lanes, ranks.size(), ranks.size());
+  }
+}
+
+}  // namespace
+
+void check_same(Ranks& ranks, std::string_view what, const std::string& text) {
+  const std::vector<std::string> all = ranks.gather(std::string_view(text));
+  for (int r = 1; r < ranks.size(); ++r)
+    usage_require(all[static_cast<std::size_t>(r)] == all[0], ranks.name_of(r),
+                  "expected the {} of {}, got another", what, ranks.name_of(0));
+}
+
+std::string fingerprint_of(const NamedTensors& tensors) {
+  if (ranks().alone()) return "";
+  Hash hash;
+  for (const auto& [name, tensor] : tensors) {
+    hash.add(name);
+    hash.add({static_cast<const char*>(tensor.raw()), tensor.bytes()});
+  }
+  return hash.text();
+}
+
+void check_ranks(const Config& config, const PhaseData& data) {
+  Ranks& all = ranks();
+  if (all.alone()) return;
+  all.set_timeout(config.run.rank_timeout);
+  usage_require(device_of(config.run) == Device::cpu, "run.device",
+                "expected cpu with several ranks: they work together on CPUs alone");
+  check_same(all, "program", fingerprint_of_file("/proc/self/exe"));
+  check_same(all, "CPU features", cpu_features());
+  check_same(all, "configuration", to_toml(config));
+  check_same(all, "images", fingerprint_of(data));
+  check_lanes(config, all);
+}
+
+}  // namespace hg

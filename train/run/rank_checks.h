@@ -1,0 +1,18 @@
+// What must be the same on all ranks, so that their replicas stay the same.
+#pragma once
+
+#include "train/ranks/ranks.h"
+#include "train/step/open_data.h"
+#include "train/store/safetensors.h"
+
+namespace hg {
+
+// Throws UsageError that names the first rank whose text is another than rank 0's. Called by all.
+void check_same(Ranks& ranks, std::string_view what, const std::string& text);
+
+std::string fingerprint_of(const NamedTensors& tensors);
+
+// Program, kind of CPU, configuration and data of all ranks; and that the ranks have work.
+void check_ranks(const Config& config, const PhaseData& data);
+
+}  // namespace hg
