@@ -8,9 +8,7 @@
 #include "tensor/random.h"
 
 namespace hg::testing {
-namespace {
 
-// The bytes of a safetensors file behind its header, whose metadata hold times.
 std::string tensors_in(const std::string& path) {
   const std::string bytes = contents_of(path);
   std::uint64_t header = 0;
@@ -18,6 +16,8 @@ std::string tensors_in(const std::string& path) {
   std::memcpy(&header, bytes.data(), sizeof header);
   return bytes.substr(sizeof header + header);
 }
+
+namespace {
 
 Json without_times(const std::string& run) {
   Json summary = summary_of(run);

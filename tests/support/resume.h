@@ -16,6 +16,9 @@ void stop_when(const std::function<bool(Child&)>& event, int signal, const Argum
 // The event is a line of stderr with `part` in it.
 void stop_at(const std::string& part, int signal, const Arguments& arguments);
 
+// The bytes of a safetensors file behind its header, whose metadata hold times.
+std::string tensors_in(const std::string& path);
+
 // The same weights, moments, figures and files. Times and energies differ.
 void check_same_result(const std::string& run, const std::string& whole);
 // And the same settings.

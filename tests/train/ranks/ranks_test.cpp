@@ -1,0 +1,151 @@
+// What ranks tell each other, and what they say of one that is silent.
+#include "train/ranks/ranks.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+
+#include "tests/train/ranks/local_ranks.h"
+#include "train/run/rank_books.h"
+#include "train/run/rank_checks.h"
+#include "tensor/base/usage_error.h"
+
+namespace {
+
+using namespace hg;
+using namespace hg::testing;
+
+std::string fault_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("alone, ranks have themselves to ask") {
+  Ranks alone;
+  CHECK(alone.alone());
+  CHECK(alone.first());
+  CHECK(alone.reads_meters());
+  CHECK(alone.hosts() == 1);
+  CHECK(alone.gather(7) == std::vector<int>{7});
+  CHECK(alone.gather(std::string_view("x")) == std::vector<std::string>{"x"});
+  CHECK(alone.sum(3) == 3);
+  CHECK(alone.broadcast("text") == "text");
+  CHECK(alone.fail(2));
+}
+
+TEST_CASE("every rank gets what all have, in their order") {
+  for (const std::string machines : {"ab", "aab", "abcba"}) {
+    std::atomic<int> right = 0;
+    on_local_ranks(machines, [&](Ranks& ranks) {
+      const auto size = static_cast<std::size_t>(ranks.size());
+      bool ok = ranks.sum(ranks.rank()) == ranks.size() * (ranks.size() - 1) / 2;
+      const std::vector<std::string> texts =
+          ranks.gather(std::string_view(std::string(static_cast<std::size_t>(ranks.rank()), 'x')));
+      for (std::size_t r = 0; r < size; ++r) ok = ok && texts[r] == std::string(r, 'x');
+      const std::vector<std::string> first = ranks.collect(std::to_string(ranks.rank()));
+      ok = ok && first.size() == (ranks.first() ? size : 0);
+      for (std::size_t r = 0; r < first.size(); ++r) ok = ok && first[r] == std::to_string(r);
+      for (const std::string& text : {std::string(), std::string("ab"), std::string(10001, 'y')})
+        ok = ok && ranks.broadcast(ranks.first() ? text : "other") == text;
+      right += ok;
+    });
+    CHECK(right == static_cast<int>(machines.size()));
+  }
+}
+
+TEST_CASE("one rank of each machine reads its meters") {
+  std::atomic<int> readers = 0, hosts = 0, here = 0;
+  on_local_ranks("abaab", [&](Ranks& ranks) {
+    readers += ranks.reads_meters();
+    hosts += ranks.hosts();
+    if (ranks.place(ranks.rank()).machine == "a") here += ranks.here();
+  });
+  CHECK(readers == 2);
+  CHECK(hosts == 5 * 2);
+  CHECK(here == 3 * 3);
+}
+
+TEST_CASE("a silent rank is named after the deadline, and the others hear of it") {
+  std::atomic<int> named = 0, heard = 0;
+  on_local_ranks("aab", [&](Ranks& ranks) {
+    if (ranks.rank() == 2) return;  // says nothing
+    ranks.set_timeout(ranks.rank() == 0 ? 0.3 : 60);
+    const std::string fault = fault_of([&] { ranks.gather(1); });
+    if (ranks.rank() == 0) {
+      named += fault.find("no answer for 0 s from rank 2 (host b)") != std::string::npos;
+      CHECK(ranks.fail(1));
+    } else {
+      heard += fault == "rank 0 (host a) failed";
+    }
+  });
+  CHECK(named == 1);
+  CHECK(heard == 1);
+}
+
+TEST_CASE("of ranks that fail together the first tells") {
+  std::atomic<int> tellers = 0, first = -1;
+  on_local_ranks("aaa", [&](Ranks& ranks) {
+    if (!ranks.fail(2)) return;
+    ++tellers;
+    first = ranks.rank();
+  });
+  CHECK(tellers == 1);
+  CHECK(first == 0);
+}
+
+TEST_CASE("a rank that differs is named") {
+  on_local_ranks("abc", [](Ranks& ranks) {
+    check_same(ranks, "images", "same");
+    const std::string fault =
+        fault_of([&] { check_same(ranks, "images", ranks.rank() == 1 ? "others" : "same"); });
+    if (ranks.first())
+      CHECK(fault == "rank 1 (host b): expected the images of rank 0 (host a), got another");
+  });
+}
+
+TEST_CASE("books of ranks become one ledger that closes, with a host where there are several") {
+  const auto books_of = [](int rank) {
+    RankBooks books;
+    energy::Ledger& ledger = books.ledger;
+    ledger.kind = energy::Kind::modelled;
+    ledger.seconds = 2;
+    for (const char* op : {"qkv", "proj"}) {
+      energy::LedgerRow row;
+      row.label = {"forward", "attn", op};
+      row.calls = 3;
+      row.seconds = 0.5;
+      row.flops = 10;
+      row.energy_uj = row.low_uj = row.high_uj = row.domain_uj[0] = 100 + rank;
+      ledger.energy_uj += row.energy_uj;
+      ledger.rows.push_back(row);
+    }
+    ledger.domain_uj[0] = ledger.energy_uj;
+    return books;
+  };
+  for (const std::string machines : {"aaa", "aab"})
+    on_local_ranks(machines, [&](Ranks& ranks) {
+      const RankBooks back = unpack_books(pack(books_of(ranks.rank())));
+      std::vector<RankBooks> others;
+      for (const std::string& text : ranks.collect(pack(back))) others.push_back(unpack_books(text));
+      if (!ranks.first()) return;
+      others.erase(others.begin());
+      const energy::Ledger all = of_all_ranks(books_of(0).ledger, others, ranks);
+      energy::check(all);
+      const bool several = machines == "aab";
+      CHECK(all.energy_uj == 2 * (100 + 101 + 102));
+      REQUIRE(all.rows.size() == (several ? 4 : 2));
+      CHECK(all.rows[0].calls == (several ? 6 : 9));
+      CHECK(all.rows[0].seconds == doctest::Approx(0.5));
+      CHECK(all.rows[0].label.host == (several ? "a" : ""));
+      const std::string csv = energy::ledger_csv(all.rows);
+      CHECK((csv.find(",host\n") != std::string::npos) == several);
+      const auto read = energy::parse_ledger_csv(csv, "ledger.csv");
+      CHECK(read.back().label.host == (several ? "b" : ""));
+    });
+}
