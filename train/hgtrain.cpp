@@ -106,6 +106,10 @@ void add_experiment(CLI::App& app, ExperimentOptions& o) {
                  "folder, gone on with if it holds this experiment (default: "
                  "experiments/NAME or NAME-SCALE)")
       ->type_name("DIR");
+  app.add_option("--share", o.share,
+                 "I/N: the runs of every N-th seed from the I-th (default: of a Slurm job array's "
+                 "task, its index)")
+      ->type_name("I/N");
   app.add_flag("--quiet", o.quiet, "show nothing while training");
   add_model_options(app, o);
   add_json(app, o);

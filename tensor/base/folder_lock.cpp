@@ -36,11 +36,11 @@ void sign(int fd) {
 
 }  // namespace
 
-FolderLock::FolderLock(const std::string& folder) {
+FolderLock::FolderLock(const std::string& folder, Held held) {
   const std::string path = fmt::format("{}/{}", folder, kFile);
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   usage_require(fd_ >= 0, path, "cannot write: {}", std::strerror(errno));
-  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+  if (::flock(fd_, LOCK_EX | (held == Held::refuse ? LOCK_NB : 0)) != 0) {
     const int code = errno;
     if (code == EWOULDBLOCK) {
       const std::string holder = read_small_file(path).value_or("");

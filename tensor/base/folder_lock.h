@@ -15,7 +15,8 @@ class FolderLock : NoCopy {
  public:
   static constexpr const char* kFile = ".lock";
 
-  explicit FolderLock(const std::string& folder);
+  enum class Held { refuse, wait };  // where another process has it
+  explicit FolderLock(const std::string& folder, Held held = Held::refuse);
   ~FolderLock();
 
  private:

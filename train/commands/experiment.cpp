@@ -2,15 +2,19 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "tensor/base/columns.h"
 #include "tensor/base/files.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
+#include "tensor/cpu/parallel.h"
 #include "train/commands/commands.h"
 #include "train/experiment/folder.h"
+#include "train/experiment/share.h"
 #include "train/experiment/stored.h"
+#include "train/ranks/launcher.h"
 #include "train/run/run.h"
 
 namespace hg {
@@ -31,9 +35,17 @@ void announce(const std::string& folder, const Plan& plan, const std::vector<Pla
              seconds ? fmt::format(", about {} left", format_duration(*seconds)) : "");
 }
 
+// Of several shares, each merges what all have finished; the last one to come finds all runs.
+Results merge_results(const RunShare& share, const std::string& folder, const Plan& plan,
+                      const std::string& missing) {
+  std::optional<FolderLock> lock;
+  if (!share.whole()) lock.emplace(folder, FolderLock::Held::wait);
+  return write_results(folder, plan, schedule(plan), missing);
+}
+
 // Trains what is not finished yet. False: a signal came.
-bool train_all(const ExperimentOptions& options, const std::string& folder, const Plan& plan,
-               const std::vector<PlannedRun>& runs) {
+bool train_all(const ExperimentOptions& options, const RunShare& share, const std::string& folder,
+               const Plan& plan, const std::vector<PlannedRun>& runs) {
   const StopSignals signals;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const PlannedRun& run = runs[i];
@@ -47,7 +59,7 @@ bool train_all(const ExperimentOptions& options, const std::string& folder, cons
     const RunEnding ending = train_run(config, std::move(data),
                                        {own, true, false, progress_mode(stderr, options.quiet)});
     if (ending.end == RunEnd::interrupted) return false;
-    write_results(folder, plan, runs, kRunning);
+    merge_results(share, folder, plan, kRunning);
   }
   return true;
 }
@@ -87,29 +99,58 @@ bool told(const ExperimentOptions& options) {
   return options.experiment == "list";
 }
 
-}  // namespace
+void print_results(const ExperimentOptions& options, const RunShare& share,
+                   const std::string& folder, const Results& results) {
+  if (options.json)
+    fmt::print("{}\n", to_json(results));
+  else if (share.whole() || results.status == "finished")
+    fmt::print("{}\nResults: {}\nReport: {}\n", to_table(results, columns_of(stdout)),
+               results_file(folder), page_file(folder));
+  else
+    fmt::print("{} is done; the last share to be done has the results: {}\n", share.text(),
+               results_file(folder));
+}
 
-int experiment_command(const ExperimentOptions& options) {
-  if (told(options)) return 0;
+// Under mpirun a share is a rank's, and the first rank waits for all.
+int run_share(const ExperimentOptions& options, const RunShare& share, Ranks& all) {
   const Plan plan = make_plan({options.experiment, options.scale, options.all_settings(),
                                options.repeats, options.target, options.margin_points});
   for (const auto& arm : plan.arms) check_run(arm.config);
   use_device(plan.arms[0].config);
+  if (!all.alone() && plan.arms[0].config.run.threads == 0) cpu::set_threads(all.threads());
   options.tell_device(plan.arms[0].config);
   open_phases(plan.arms[0].config);  // fails before a folder is made
   const std::string folder = options.out.empty() ? default_folder(plan) : options.out;
-  const std::unique_ptr<FolderLock> lock = claim_folder(folder, plan);
-  const std::vector<PlannedRun> runs = schedule(plan);
+  const MachineClaim machine(share);
+  std::unique_ptr<FolderLock> lock = claim_folder(
+      folder, plan, share.whole() ? FolderLock::Held::refuse : FolderLock::Held::wait);
+  const std::vector<PlannedRun> runs = share.of(schedule(plan), plan);
   for (const PlannedRun& run : runs) progress_of(folder, run);  // refuses what is not of this plan
-  if (!is_file(results_file(folder))) write_results(folder, plan, runs, kRunning);
-  const bool done = train_all(options, folder, plan, runs);
-  const Results results = write_results(folder, plan, runs, kInterrupted);
-  if (options.json)
-    fmt::print("{}\n", to_json(results));
-  else
-    fmt::print("{}\nResults: {}\nReport: {}\n", to_table(results, columns_of(stdout)),
-               results_file(folder), page_file(folder));
+  if (!is_file(results_file(folder))) write_results(folder, plan, schedule(plan), kRunning);
+  if (!share.whole()) lock.reset();
+  const bool own = train_all(options, share, folder, plan, runs);
+  all.set_timeout(std::numeric_limits<double>::infinity());
+  const bool done = all.sum(own ? 0 : 1) == 0;
+  if (!all.first()) return done ? 0 : kInterruptedExitCode;
+  print_results(options, share, folder, merge_results(share, folder, plan, done ? kRunning : kInterrupted));
   return done ? 0 : kInterruptedExitCode;
+}
+
+}  // namespace
+
+int experiment_command(const ExperimentOptions& options) {
+  if (told(options)) return 0;
+  return on_ranks([&] {
+    Ranks& all = ranks();
+    if (all.alone()) return run_share(options, share_from(options.share), all);
+    usage_require(options.share.empty(), "--share", "expected none under {}, whose ranks share",
+                  launcher());
+    ExperimentOptions own = options;
+    own.quiet = options.quiet || !all.first();
+    Ranks alone(all.here() - 1);  // each run is of one rank
+    const RanksScope scope(alone);
+    return run_share(own, {all.rank() + 1, all.size()}, all);
+  });
 }
 
 }  // namespace hg

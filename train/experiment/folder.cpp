@@ -58,7 +58,8 @@ bool holds_files(const std::string& folder) {
 
 }  // namespace
 
-std::unique_ptr<FolderLock> claim_folder(const std::string& folder, const Plan& plan) {
+std::unique_ptr<FolderLock> claim_folder(const std::string& folder, const Plan& plan,
+                                         FolderLock::Held held) {
   const std::string path = folder + "/experiment.json";
   const auto check_others = [&] {
     usage_require(is_file(path) || !holds_files(folder), folder,
@@ -66,8 +67,8 @@ std::unique_ptr<FolderLock> claim_folder(const std::string& folder, const Plan& 
   };
   check_others();  // before anything is made in it
   make_folder(folder);
-  auto lock = std::make_unique<FolderLock>(folder);
-  check_others();
+  auto lock = std::make_unique<FolderLock>(folder, held);
+  if (held == FolderLock::Held::refuse) check_others();  // or else it has others' runs
   if (is_file(path)) {
     check_identity(folder, JsonValue::read(path), plan);
     return lock;

@@ -11,7 +11,8 @@ namespace hg::experiment {
 
 // Makes the folder the plan's, or makes sure that it is, and locks it. Throws UsageError, in one
 // line, where it holds another experiment, another scale, other settings, or something else.
-std::unique_ptr<FolderLock> claim_folder(const std::string& folder, const Plan& plan);
+std::unique_ptr<FolderLock> claim_folder(const std::string& folder, const Plan& plan,
+                                         FolderLock::Held held = FolderLock::Held::refuse);
 
 std::string run_folder(const std::string& folder, const PlannedRun& run);
 

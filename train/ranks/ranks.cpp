@@ -74,7 +74,7 @@ RankPlace this_place() {
   return place;
 }
 
-Ranks::Ranks() : places_{RankPlace{}} {}
+Ranks::Ranks(int neighbours) : neighbours_(neighbours), places_{this_place()} {}
 
 Ranks::Ranks(std::unique_ptr<Transport> transport, RankPlace place)
     : transport_(std::move(transport)), rank_(transport_->rank()), size_(transport_->size()) {
@@ -97,9 +97,9 @@ int Ranks::hosts() const {
 }
 
 int Ranks::here() const {
-  return static_cast<int>(std::count_if(places_.begin(), places_.end(), [&](const RankPlace& p) {
-    return p.machine == place(rank_).machine;
-  }));
+  int count = neighbours_;
+  for (const RankPlace& p : places_) count += p.machine == place(rank_).machine;
+  return count;
 }
 
 bool Ranks::reads_meters() const {

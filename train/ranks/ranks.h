@@ -40,7 +40,8 @@ class OtherRankFailed : public Error {
 
 class Ranks : NoCopy {
  public:
-  Ranks();  // alone
+  // Alone; so many other processes are at work with it on this machine.
+  explicit Ranks(int neighbours = 0);
   // With the transport's others, `place` being where this one runs.
   Ranks(std::unique_ptr<Transport> transport, RankPlace place);
   ~Ranks();
@@ -53,7 +54,7 @@ class Ranks : NoCopy {
   const RankPlace& place(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
   std::string name_of(int rank) const;  // "rank 2 (host b)"
   int hosts() const;
-  int here() const;           // ranks on this machine
+  int here() const;           // ranks and neighbours on this machine
   bool reads_meters() const;  // the first of this machine does, for all of them
   // Worker threads of each rank where none are asked for: the CPUs that the machine's ranks may
   // run on, shared.
@@ -108,7 +109,7 @@ class Ranks : NoCopy {
   void listen();
 
   std::unique_ptr<Transport> transport_;
-  const int rank_ = 0, size_ = 1;
+  const int rank_ = 0, size_ = 1, neighbours_ = 0;
   std::vector<RankPlace> places_;
   double timeout_s_ = 60;
   OnWork on_work_;
