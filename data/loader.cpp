@@ -189,7 +189,8 @@ bool Loader::make_batch(const Epoch& epoch, std::int64_t index, Batch& batch) {
   batch.boxes = Tensor::zeros({n, 4});
   batch.has_box = Tensor::zeros({n}, DType::i64);
   if (selector_) selector_->take_tally();  // of a batch that was given up
-  const auto [needed, enough] = options_.needed ? options_.needed(batch) : std::pair(std::int64_t{0}, n);
+  const auto [needed, enough] =
+      options_.needed ? options_.needed(batch) : std::pair(std::int64_t{0}, n);
   for (std::int64_t slot = 0; slot < n; ++slot) {
     if (generation_ != epoch.generation) return false;
     make_item(slot, draws, needed <= slot && slot < enough, batch);

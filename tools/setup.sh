@@ -7,13 +7,13 @@ cd "$(dirname "$0")/.."
 
 packages=(g++ cmake ninja-build ccache libeigen3-dev doctest-dev libstb-dev libcli11-dev
           libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libdeflate-dev libboost-dev libwebp-dev
-          libcpp-httplib-dev pkg-config "$@")
+          libcpp-httplib-dev pkg-config libopenmpi-dev openmpi-bin "$@")
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   echo "tools/setup.sh installs Debian packages; on this system, please install what they hold:" >&2
   echo "  a C++20 compiler (g++ 12 or newer), CMake 3.25, Ninja, pkg-config, Eigen 3.4, doctest, stb," >&2
   echo "  CLI11, toml++, nlohmann-json, fmt, libdeflate (with headers), Boost.Math, cpp-httplib; optional:" >&2
-  echo "  ccache, libwebp" >&2
+  echo "  ccache, libwebp, Open MPI" >&2
   exit 0
 fi
 

@@ -53,6 +53,12 @@ void add_info(CLI::App& app, InfoOptions& o) {
   app.add_option("--weights", o.weights, "model file, whose pruned pairs are not counted")
       ->type_name("FILE");
   app.add_flag("--layers", o.layers, "every op of every layer, instead of the summary");
+  app.add_option("--ranks", o.ranks,
+                 "1,8,64: also time a step here, and predict it for so many such ranks")
+      ->type_name("N,N");
+  app.add_option("--network", o.network,
+                 "GB/s and microseconds of the network between ranks, for --ranks (default: 10,2)")
+      ->type_name("GB/s,us");
 }
 void add_forward(CLI::App& app, ForwardOptions& o) {
   add_config(app, o);

@@ -46,10 +46,11 @@ constexpr std::string_view kHost = "host";  // a column of runs on several hosts
 
 CsvColumns columns_of(LedgerLine& line, bool with_host) {
   LedgerRow& r = line.row;
-  CsvColumns columns{{"phase", &r.label.phase}, {"layer", &r.label.layer},   {"op", &r.label.op},
-          {"calls", &r.calls},       {"seconds", &r.seconds},     {"flops", &r.flops},
-          {"bytes", &r.bytes},       {"energy_uj", &r.energy_uj}, {"static_uj", &r.static_uj},
-          {"kind", &line.kind},      {"low_uj", &r.low_uj},       {"high_uj", &r.high_uj}};
+  CsvColumns columns{
+      {"phase", &r.label.phase}, {"layer", &r.label.layer},   {"op", &r.label.op},
+      {"calls", &r.calls},       {"seconds", &r.seconds},     {"flops", &r.flops},
+      {"bytes", &r.bytes},       {"energy_uj", &r.energy_uj}, {"static_uj", &r.static_uj},
+      {"kind", &line.kind},      {"low_uj", &r.low_uj},       {"high_uj", &r.high_uj}};
   if (with_host) columns.push_back({kHost, &r.label.host});
   return columns;
 }
@@ -204,8 +205,8 @@ void check(const Ledger& ledger) {
 std::string ledger_csv(const std::vector<LedgerRow>& rows) {
   std::vector<LedgerLine> lines;
   for (const LedgerRow& row : rows) lines.push_back({row, std::string(to_string(row.kind))});
-  const bool with_host =
-      std::any_of(rows.begin(), rows.end(), [](const auto& row) { return !row.label.host.empty(); });
+  const bool with_host = std::any_of(rows.begin(), rows.end(),
+                                     [](const auto& row) { return !row.label.host.empty(); });
   return write_csv(lines, [=](LedgerLine& line) { return columns_of(line, with_host); });
 }
 

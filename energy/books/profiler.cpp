@@ -197,8 +197,7 @@ void Profiler::note_begins() { log().running_since.store(now_ns(), std::memory_o
 
 void Profiler::note(RowId row, std::int64_t start_ns, std::int64_t end_ns, std::uint64_t bytes) {
   ThreadLog& mine = log();
-  push(mine,
-       {.start_ns = start_ns, .end_ns = end_ns, .bytes = bytes, .row = row, .width = 1});
+  push(mine, {.start_ns = start_ns, .end_ns = end_ns, .bytes = bytes, .row = row, .width = 1});
   mine.running_since.store(0, std::memory_order_release);
 }
 

@@ -139,7 +139,8 @@ constexpr Source kSources[] = {
      [](const MeterSetup& s, const CpuInfo& cpu) { return open_perf(s.sys, cpu, *s.perf); }},
     {kRaplPowercap, true,
      [](const MeterSetup& s, const CpuInfo&) { return open_powercap(s.powercap_root); }},
-    {kModel, true, [](const MeterSetup& setup, const CpuInfo& cpu) {
+    {kModel, true,
+     [](const MeterSetup& setup, const CpuInfo& cpu) {
        return open_model(cpu, process_usage(setup.sharing));
      }},
     {kNvml, false,

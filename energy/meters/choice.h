@@ -17,7 +17,7 @@ struct MeterSetup {
   bool powercap_first = false;  // the user named its root, so it comes before perf
   std::string nvml_library = "libnvidia-ml.so.1";
   PerfSystem* perf = &kernel_perf();
-  int sharing = 1;                        // processes at work together on this machine
+  int sharing = 1;        // processes at work together on this machine
   Seconds probe{1};       // the longest work to see a meter move
   Deadlines deadlines{};  // of meters whose driver may hang
 

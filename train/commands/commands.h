@@ -50,8 +50,9 @@ struct PredictOptions : ModelOptions {
 int predict_command(const PredictOptions& options);
 
 struct InfoOptions : ModelOptions {
-  std::string weights;  // a model file whose masks count; empty: none
-  bool layers = false;  // all of them, not the summary
+  std::string weights;         // a model file whose masks count; empty: none
+  bool layers = false;         // all of them, not the summary
+  std::string ranks, network;  // as scaling.h reads them; empty: no prediction, the usual network
 };
 int info_command(const InfoOptions& options);
 

@@ -122,8 +122,8 @@ int run_share(const ExperimentOptions& options, const RunShare& share, Ranks& al
   open_phases(plan.arms[0].config);  // fails before a folder is made
   const std::string folder = options.out.empty() ? default_folder(plan) : options.out;
   const MachineClaim machine(share);
-  std::unique_ptr<FolderLock> lock = claim_folder(
-      folder, plan, share.whole() ? FolderLock::Held::refuse : FolderLock::Held::wait);
+  std::unique_ptr<FolderLock> lock =
+      claim_folder(folder, plan, share.whole() ? FolderLock::Held::refuse : FolderLock::Held::wait);
   const std::vector<PlannedRun> runs = share.of(schedule(plan), plan);
   for (const PlannedRun& run : runs) progress_of(folder, run);  // refuses what is not of this plan
   if (!is_file(results_file(folder))) write_results(folder, plan, schedule(plan), kRunning);

@@ -7,8 +7,10 @@
 #include "tensor/base/columns.h"
 #include "tensor/base/enum_names.h"
 #include "tensor/base/text.h"
+#include "tensor/base/usage_error.h"
 #include "tensor/run.h"
 #include "train/commands/commands.h"
+#include "train/commands/scaling.h"
 #include "train/config/selection.h"
 #include "train/phases/registry.h"
 #include "train/phases/sample_batch.h"
@@ -303,6 +305,9 @@ nn::VitOptions options_of(const InfoOptions& options, const Config& config) {
 
 int info_command(const InfoOptions& options) {
   const Config config = options.load();
+  usage_require(options.network.empty() || !options.ranks.empty(), "--network",
+                "expected with --ranks");
+  if (!options.ranks.empty()) rank_counts_of(options.ranks), network_of(options.network);
   const nn::VitOptions model = options_of(options, config);
   const auto selection = patch_selection(config, config.phases.back(), Split::train);
   const CostTable table =
@@ -321,6 +326,7 @@ int info_command(const InfoOptions& options) {
     text += phase_lines(config);
     if (!options.layers) text += "Every op of every layer: --layers\n";
     print_folded(stdout, text);
+    if (!options.ranks.empty()) print_scaling(config, options.ranks, options.network);
     return 0;
   }
   Json layers = Json::array();
@@ -331,6 +337,7 @@ int info_command(const InfoOptions& options) {
            {"layers", layers},
            {"phases", phases_json(config)}};
   if (unfiltered) out["select"] = to_json(*unfiltered, total);
+  if (!options.ranks.empty()) out["scaling"] = scaling_json(config, options.ranks, options.network);
   fmt::print("{}\n", out.dump());
   return 0;
 }

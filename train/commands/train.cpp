@@ -68,7 +68,8 @@ void print_result(const Config& config, const RunEnding& ending, const std::stri
 // The first rank reads it and, where ranks are several, tells the others.
 Config shared_configuration(const TrainOptions& options) {
   if (ranks().alone()) return configuration(options);
-  const std::string text = ranks().broadcast(ranks().first() ? to_toml(configuration(options)) : "");
+  const std::string text =
+      ranks().broadcast(ranks().first() ? to_toml(configuration(options)) : "");
   const Config config = parse_config(text, options.config);
   use_device(config);
   return config;

@@ -73,8 +73,7 @@ MachineClaim::MachineClaim(const RunShare& share) {
   address.sun_family = AF_UNIX;
   std::copy(kName.begin(), kName.end(), address.sun_path + 1);
   socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const auto size =
-      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + kName.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + kName.size());
   if (socket_ >= 0 && ::bind(socket_, reinterpret_cast<const sockaddr*>(&address), size) == 0)
     return;
   if (socket_ >= 0) ::close(socket_);

@@ -1,5 +1,5 @@
-// An experiment's runs dealt out to processes that work at the same time, on one machine or several,
-// in a folder that all of them see.
+// An experiment's runs dealt out to processes that work at the same time, on one machine or
+// several, in a folder that all of them see.
 #pragma once
 
 #include <memory>

@@ -75,6 +75,10 @@ void MeasuredStep::operator()() {
   backend(model().parameters().device()).synchronize();
 }
 
+std::int64_t MeasuredStep::lanes() const {
+  return plan_groups(model(), batch_, learner_->tokens_per_image(batch_)).lanes;
+}
+
 MeasuredPass::MeasuredPass(const Config& config)
     : Measured(random_batch(config, config.phases.back(),
                             labelled_batch(config, config.phases.back()), Split::test)),

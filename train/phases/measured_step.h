@@ -30,6 +30,8 @@ class MeasuredStep final : public Measured {
 
   void operator()() override;  // forward, backward and update
   const nn::Vit& model() const { return learner_->model(); }
+  std::int64_t lanes() const;  // of its batch
+  std::int64_t trained_parameters() const { return learner_->trained_count(); }
   const std::string& phase() const override { return phase_; }
 
  private:

@@ -86,8 +86,8 @@ std::optional<std::int64_t> lanes_of_step(const Config& config, std::size_t inde
   const auto learner = kind.learner(
       {.config = config, .index = index, .options = options_to_measure(config), .hollow = true});
   const BatchShape shape = kind.shape(config, config.phases[index]);
-  const Batch batch = sample_batch(config, shape, patch_selection(config, config.phases[index], 0),
-                                   Contents::none);
+  const Batch batch =
+      sample_batch(config, shape, patch_selection(config, config.phases[index], 0), Contents::none);
   return lanes_of_batch(shape.images, learner->tokens_per_image(batch),
                         learner->model().parameters().count(), config.run.lanes);
 }

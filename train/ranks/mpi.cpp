@@ -10,7 +10,7 @@
 namespace hg {
 namespace {
 
-constexpr int kMessage = 1, kCry = 2;                   // tags
+constexpr int kMessage = 1, kCry = 2;                     // tags
 constexpr std::size_t kMostBytes = std::size_t{1} << 22;  // of a part: its arrival shows progress
 
 void check(int code, const char* what) {

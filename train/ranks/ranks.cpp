@@ -17,7 +17,7 @@
 namespace hg {
 namespace {
 
-constexpr std::int64_t kAwakeNs = 100'000;        // before a wait begins to sleep
+constexpr std::int64_t kAwakeNs = 100'000;         // before a wait begins to sleep
 constexpr std::int64_t kLongestNapNs = 1'000'000;  // a message may come at any moment
 constexpr std::int64_t kWatchNs = 50'000'000;      // how often failures are looked for
 constexpr double kTellS = 0.5;                     // for a lower rank to tell of its own failure
@@ -158,7 +158,8 @@ std::vector<std::string> Ranks::collect(std::string_view own) {
   return all;
 }
 
-// Each rank gets a share from rank 0 and passes it on, so that nobody sends much more than the text.
+// Each rank gets a share from rank 0 and passes it on, so that nobody sends much more than the
+// text.
 std::string Ranks::broadcast(std::string text) {
   const auto bytes = static_cast<std::int64_t>(gather(text.size())[0]);
   text.resize(static_cast<std::size_t>(bytes));

@@ -1,6 +1,6 @@
-// The processes of a run. Started by mpirun or srun, a run has several, its ranks, which work on one
-// batch together; else there is one, which is alone. Operations are for all ranks: each calls the
-// same ones in the same order.
+// The processes of a run. Started by mpirun or srun, a run has several, its ranks, which work on
+// one batch together; else there is one, which is alone. Operations are for all ranks: each calls
+// the same ones in the same order.
 #pragma once
 
 #include <functional>
@@ -19,8 +19,8 @@ namespace hg {
 
 // Where a rank runs.
 struct RankPlace {
-  std::string host;     // its name
-  std::string machine;  // the same for all that share a kernel, containers included
+  std::string host;          // its name
+  std::string machine;       // the same for all that share a kernel, containers included
   std::string process_room;  // of process numbers
   int process = 0;
   std::string cpus;  // that it may run on
@@ -73,8 +73,8 @@ class Ranks : NoCopy {
   // Of every rank, in their order.
   std::vector<std::string> gather(std::string_view own);
   template <class T>
-    requires(!std::is_convertible_v<T, std::string_view>)
-  std::vector<T> gather(const T& own);  // of a fixed size
+  requires(!std::is_convertible_v<T, std::string_view>) std::vector<T> gather(
+      const T& own);  // of a fixed size
   template <class T>
   T sum(T own) {
     T sum{};
@@ -116,8 +116,7 @@ class Ranks : NoCopy {
 };
 
 template <class T>
-  requires(!std::is_convertible_v<T, std::string_view>)
-std::vector<T> Ranks::gather(const T& own) {
+requires(!std::is_convertible_v<T, std::string_view>) std::vector<T> Ranks::gather(const T& own) {
   static_assert(std::is_trivially_copyable_v<T>);
   std::vector<T> all(static_cast<std::size_t>(size_), own);
   std::vector<Sent> sent;

@@ -1,5 +1,5 @@
-// How bytes get from rank to rank. A library that a launcher needs (MPI) implements it in a module of
-// its own, which is loaded only under that launcher.
+// How bytes get from rank to rank. A library that a launcher needs (MPI) implements it in a module
+// of its own, which is loaded only under that launcher.
 #pragma once
 
 #include <cstddef>

@@ -6,6 +6,7 @@
 #include "tensor/cpu/parallel.h"
 #include "train/config/model_options.h"
 #include "train/phases/step_cost.h"
+#include "train/ranks/ranks.h"
 
 namespace hg {
 namespace {
@@ -34,11 +35,13 @@ double memory_needed(const Config& config) {
 
 void check_memory(const Config& config) {
   if (device_of(config.run) != Device::cpu) return;
-  const double needed = memory_needed(config), there = machine_memory().total_bytes;
+  const double needed = memory_needed(config) * ranks().here(), there = machine_memory().total_bytes;
   usage_require(there == 0 || needed <= there, "memory",
-                "training needs at least {}, this machine has {}; a smaller model.img_size, "
+                "training needs at least {}{}, this machine has {}; a smaller model.img_size, "
                 "model.depth or train.batch_size needs less",
-                with_prefix(needed, "B"), with_prefix(there, "B"));
+                with_prefix(needed, "B"),
+                ranks().here() == 1 ? "" : fmt::format(" for the {} ranks here", ranks().here()),
+                with_prefix(there, "B"));
 }
 
 }  // namespace hg

@@ -179,8 +179,7 @@ Scaling scaling_of(const Ledger& ledger, int hosts) {
     if (row.label.op == "exchange") scaling.exchange_bytes += row.bytes;
     scaling.energy_j += energy::to_joules({row.energy_uj}).value;
   }
-  if (ledger.seconds > 0)
-    scaling.share = (scaling.wait_s + scaling.exchange_s) / ledger.seconds;
+  if (ledger.seconds > 0) scaling.share = (scaling.wait_s + scaling.exchange_s) / ledger.seconds;
   return scaling;
 }
 

@@ -1,5 +1,5 @@
-// Energy of a run on several ranks: who reads the meters of a machine, and the books of all ranks as
-// one ledger, which closes over all of them.
+// Energy of a run on several ranks: who reads the meters of a machine, and the books of all ranks
+// as one ledger, which closes over all of them.
 #pragma once
 
 #include "energy/books/ledger.h"
@@ -23,8 +23,8 @@ struct RankBooks {
 std::string pack(const RankBooks& books);
 RankBooks unpack_books(std::string_view text);
 
-// The books of the first rank and the others (rank 1, rank 2, ...) together, each row once, or once a
-// host where there are several. Energies are sums; seconds are means over the ranks of a row, so
+// The books of the first rank and the others (rank 1, rank 2, ...) together, each row once, or once
+// a host where there are several. Energies are sums; seconds are means over the ranks of a row, so
 // that rows still add up to the time they cover.
 energy::Ledger of_all_ranks(energy::Ledger first, const std::vector<RankBooks>& others,
                             const Ranks& ranks);

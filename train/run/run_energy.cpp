@@ -120,7 +120,7 @@ void RunEnergy::save() {
 
 RankBooks RunEnergy::own_books(Ledger books) {
   cpu_.sample();
-  return {std::move(books),         cpu_.run_s(), cpu_.wait_s(), peak_rss_bytes(),
+  return {std::move(books),        cpu_.run_s(), cpu_.wait_s(), peak_rss_bytes(),
           choice_.meter->faults(), meter_notes()};
 }
 

@@ -1,7 +1,7 @@
 // Energy of a training run: meter and session, and what they leave in the run folder. Its files are
 // rewritten, whole and closing, about twice a second, so that a kill loses less than a second; a
-// resumed run adds what its earlier parts had saved. Of several ranks the first keeps the files, with
-// the books of all.
+// resumed run adds what its earlier parts had saved. Of several ranks the first keeps the files,
+// with the books of all.
 #pragma once
 
 #include <atomic>
@@ -67,8 +67,8 @@ class RunEnergy {
 
   // Books work of a loader's thread under phase `data`.
   void note_loading(Split split, std::int64_t start_ns, std::int64_t end_ns);
-  // The files, as of now, once the first rank has the books of all. What cannot be written ends no run: the next save, at most half a second
-  // later, tries again.
+  // The files, as of now, once the first rank has the books of all. What cannot be written ends no
+  // run: the next save, at most half a second later, tries again.
   void save();
   std::int64_t saved_uj() const;  // what the ledger in the folder sums to
   // Why the files could not be written, once when saves begin to fail; else empty.
@@ -102,8 +102,8 @@ class RunEnergy {
   std::unique_ptr<TraceFile> trace_;
   std::optional<PowerLog> power_;
   std::atomic<std::int64_t> others_uj_{0};  // other ranks' part of this part of the run
-  mutable std::mutex mutex_;  // of what follows, and of the files
-  std::vector<RankBooks> others_;  // as of the last collect()
+  mutable std::mutex mutex_;                // of what follows, and of the files
+  std::vector<RankBooks> others_;           // as of the last collect()
   double saved_s_ = -1;
   double cpu_before_s_ = 0, memory_sum_gb_ = 0;
   int memory_samples_ = 0;

@@ -1,5 +1,6 @@
 // Ctrl-C and kill: the first SIGINT or SIGTERM asks for an orderly end, the second ends at once.
-// SIGUSR1, which batch systems send ahead of the end of a job's time, asks for it as often as it comes.
+// SIGUSR1, which batch systems send ahead of the end of a job's time, asks for it as often as it
+// comes.
 #pragma once
 
 namespace hg {
@@ -7,7 +8,8 @@ namespace hg {
 inline constexpr int kInterruptedExitCode = 130;
 
 // While alive, the signals set a flag that the trainer looks at after each step; a second
-// one of the first two ends the process with kInterruptedExitCode. One inside another shares its flag.
+// one of the first two ends the process with kInterruptedExitCode. One inside another shares its
+// flag.
 class StopSignals {
  public:
   StopSignals();

@@ -87,7 +87,7 @@ class Trainer {
   std::vector<std::string> notes_;   // for the user, before the first epoch
   std::vector<double> step_joules_;  // until the forecast is made
   double last_joules_ = 0;
-  std::int64_t energy_uj_ = 0;  // as of the last agree() that counted
+  std::int64_t energy_uj_ = 0;       // as of the last agree() that counted
   std::vector<double> epoch_flops_;  // expected, of a step of each; none: no forecast is to be made
   std::int64_t saved_ns_ = 0;        // when the state was
   std::int64_t shared_ns_ = 0;       // when the first rank got the books of all

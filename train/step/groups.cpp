@@ -9,8 +9,8 @@
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/view.h"
 #include "train/step/lane_sums.h"
-#include "train/step/rank_sums.h"
 #include "train/step/rank_records.h"
+#include "train/step/rank_sums.h"
 
 namespace hg {
 namespace {

@@ -17,8 +17,8 @@ namespace hg {
 // A sequence's length, where the patches of `keep` are kept.
 std::int64_t tokens_of(const nn::Vit& model, const Tensor& keep);
 
-// Lanes and groups of a batch; a pure function of sizes, never of threads or ranks. On a GPU, and in
-// a dry run, a batch is one group.
+// Lanes and groups of a batch; a pure function of sizes, never of threads or ranks. On a GPU, and
+// in a dry run, a batch is one group.
 struct GroupPlan {
   std::int64_t batch = 0, groups = 0;  // images, and the groups they are dealt out to evenly
   std::int64_t lanes = 1;              // ... and these the groups; none is empty

@@ -7,6 +7,7 @@
 #include "tensor/base/usage_error.h"
 #include "train/config/model_options.h"
 #include "train/config/selection.h"
+#include "train/ranks/ranks.h"
 
 namespace hg {
 namespace {
@@ -28,8 +29,9 @@ std::unique_ptr<Dataset> readable(std::unique_ptr<Dataset> set, bool skip_damage
   usage_require(skip_damaged && std::ssize(damaged) < set->size(), set->info().source,
                 "{} cannot be read (data.skip_damaged = true leaves such out){}", count,
                 listed(damaged));
-  fmt::print(stderr, "{}: left out {} that cannot be read{}\n", set->info().source, count,
-             listed(damaged));
+  if (ranks().first())
+    fmt::print(stderr, "{}: left out {} that cannot be read{}\n", set->info().source, count,
+               listed(damaged));
   std::vector<std::int64_t> items;
   for (const DamagedItem& d : damaged) items.push_back(d.item);
   return without(std::move(set), items);

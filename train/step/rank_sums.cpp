@@ -77,7 +77,7 @@ class Exchange {
   const std::vector<nn::Parameter>& trained_;
   const Layout layout_;
   const Share mine_;
-  Tensor arrived_;                // [nodes of all ranks, elements of mine_]
+  Tensor arrived_;  // [nodes of all ranks, elements of mine_]
   CachedVector<Part> parts_;
 };
 

@@ -73,7 +73,7 @@ struct RunSummary {
   std::optional<SelectionSummary> select;
   std::optional<SparsitySummary> sparsity;
   std::int64_t ranks = 1, hosts = 1;
-  std::optional<Scaling> scaling;  // of several ranks
+  std::optional<Scaling> scaling;         // of several ranks
   std::map<std::string, double> figures;  // of the last evaluation, beside its scores
 };
 

@@ -16,10 +16,10 @@ inline std::string no_mpirun() {
   if (kSanitized) return "skipped: sanitizers report what MPI's libraries leak";
   return std::string(HG_MPIRUN).empty() ? "skipped: no Open MPI on this machine" : "";
 }
-#define HG_NEEDS_MPIRUN()                                                        \
-  if (const std::string reason = hg::testing::no_mpirun(); !reason.empty()) {    \
-    MESSAGE(reason);                                                             \
-    return;                                                                      \
+#define HG_NEEDS_MPIRUN()                                                     \
+  if (const std::string reason = hg::testing::no_mpirun(); !reason.empty()) { \
+    MESSAGE(reason);                                                          \
+    return;                                                                   \
   }
 
 // Root may run it, as in CI.
@@ -34,8 +34,8 @@ inline ChildOptions under_mpirun(ChildOptions options = {}) {
 }
 
 inline Arguments on_ranks(int ranks, const Arguments& arguments) {
-  return Arguments{"-n", std::to_string(ranks), "--oversubscribe", "--bind-to", "none",
-                   hgtrain_path()} +
+  return Arguments{"-n",   std::to_string(ranks), "--oversubscribe", "--bind-to",
+                   "none", hgtrain_path()} +
          arguments;
 }
 

@@ -53,7 +53,8 @@ struct Batch7 {
       for (const LaneSum& half : sums.nodes()) {
         if (!half.gradients.has(p.value)) continue;
         const std::vector<float> part = half.gradients[p.value].to_vector<float>();
-        if (sum.empty()) sum = part;
+        if (sum.empty())
+          sum = part;
         else
           for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
       }

@@ -5,10 +5,10 @@
 
 #include <atomic>
 
+#include "tensor/base/usage_error.h"
 #include "tests/train/ranks/local_ranks.h"
 #include "train/run/rank_books.h"
 #include "train/run/rank_checks.h"
-#include "tensor/base/usage_error.h"
 
 namespace {
 
@@ -132,7 +132,8 @@ TEST_CASE("books of ranks become one ledger that closes, with a host where there
     on_local_ranks(machines, [&](Ranks& ranks) {
       const RankBooks back = unpack_books(pack(books_of(ranks.rank())));
       std::vector<RankBooks> others;
-      for (const std::string& text : ranks.collect(pack(back))) others.push_back(unpack_books(text));
+      for (const std::string& text : ranks.collect(pack(back)))
+        others.push_back(unpack_books(text));
       if (!ranks.first()) return;
       others.erase(others.begin());
       const energy::Ledger all = of_all_ranks(books_of(0).ledger, others, ranks);

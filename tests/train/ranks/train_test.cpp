@@ -54,8 +54,8 @@ struct Runs {
   }
   std::string shared(int ranks, const std::string& name, const Arguments& more = {},
                      int threads = 1) const {
-    const Outcome outcome = hgtrain(
-        on_ranks(ranks, train(name, more, threads) + Arguments{"--quiet"}), under_mpirun());
+    const Outcome outcome =
+        hgtrain(on_ranks(ranks, train(name, more, threads) + Arguments{"--quiet"}), under_mpirun());
     INFO(outcome.err);
     REQUIRE(outcome.code == 0);
     return at(name);
@@ -171,8 +171,8 @@ TEST_CASE("any number of ranks: a student of a teacher, by Muon") {
   HG_NEEDS_MPIRUN();
   const Runs student;
   const std::string teacher = student.alone("teacher");
-  student.check_same(set({"loss.teacher=" + teacher, "loss.distill=0.5", "train.optimizer=muon",
-                          "run.lanes=4"}));
+  student.check_same(
+      set({"loss.teacher=" + teacher, "loss.distill=0.5", "train.optimizer=muon", "run.lanes=4"}));
 }
 
 TEST_CASE("a run goes on with the same bits on another number of ranks") {
@@ -220,13 +220,11 @@ TEST_CASE("a rank that is killed ends the run within seconds, and --resume goes 
 TEST_CASE("what is wrong for all ranks is told in one line, and nothing is left") {
   HG_NEEDS_MPIRUN();
   const Runs runs;
-  const Outcome few =
-      hgtrain(on_ranks(3, runs.train("run", set({"run.lanes=2"}))), under_mpirun());
+  const Outcome few = hgtrain(on_ranks(3, runs.train("run", set({"run.lanes=2"}))), under_mpirun());
   CHECK(few.code == 2);
   CHECK(lines_with("hgtrain: ", few.err) == 1);
   CHECK(few.err.find("has 2 lanes for 3 ranks") != std::string::npos);
-  const Outcome absent =
-      hgtrain(on_ranks(2, {"train", runs.folder / "none.toml"}), under_mpirun());
+  const Outcome absent = hgtrain(on_ranks(2, {"train", runs.folder / "none.toml"}), under_mpirun());
   CHECK(absent.code == 2);
   CHECK(lines_with("hgtrain: ", absent.err) == 1);
 }
@@ -265,8 +263,7 @@ TEST_CASE("a machine's counter is read once for all of its ranks") {
   const Json summary = summary_of(run);
   REQUIRE(summary["energy_kind"] == "measured");
   // 44 W. Three readers would have counted 132.
-  const double watts =
-      summary["energy_j"].get<double>() / summary["energy_seconds"].get<double>();
+  const double watts = summary["energy_j"].get<double>() / summary["energy_seconds"].get<double>();
   CHECK(watts > 5);
   CHECK(watts < 66);
   std::int64_t sum = 0;
@@ -283,5 +280,6 @@ TEST_CASE("a joule budget counts all ranks and stops them after the same step") 
   CHECK(summary["status"] == "budget");
   CHECK(summary["energy_j"].get<double>() >= 0.05);
   check_same_bits(
-      runs.shared(3, "run", kLonger + set({"run.joule_budget=1e6"}) + Arguments{"--resume"}), whole);
+      runs.shared(3, "run", kLonger + set({"run.joule_budget=1e6"}) + Arguments{"--resume"}),
+      whole);
 }
