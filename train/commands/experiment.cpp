@@ -132,7 +132,8 @@ int run_share(const ExperimentOptions& options, const RunShare& share, Ranks& al
   all.set_timeout(std::numeric_limits<double>::infinity());
   const bool done = all.sum(own ? 0 : 1) == 0;
   if (!all.first()) return done ? 0 : kInterruptedExitCode;
-  print_results(options, share, folder, merge_results(share, folder, plan, done ? kRunning : kInterrupted));
+  print_results(options, share, folder,
+                merge_results(share, folder, plan, done ? kRunning : kInterrupted));
   return done ? 0 : kInterruptedExitCode;
 }
 

@@ -35,7 +35,8 @@ double memory_needed(const Config& config) {
 
 void check_memory(const Config& config) {
   if (device_of(config.run) != Device::cpu) return;
-  const double needed = memory_needed(config) * ranks().here(), there = machine_memory().total_bytes;
+  const double needed = memory_needed(config) * ranks().here(),
+               there = machine_memory().total_bytes;
   usage_require(there == 0 || needed <= there, "memory",
                 "training needs at least {}{}, this machine has {}; a smaller model.img_size, "
                 "model.depth or train.batch_size needs less",

@@ -40,8 +40,8 @@ TEST_CASE("lanes that ranks share unevenly, and ranks without images") {
 }
 
 TEST_CASE("info --ranks prints the prediction beside what it measured") {
-  const Arguments info = Arguments{"info", "shapes", "--threads", "1"} +
-                         set({"data.name=shapes"}) + tiny_model();
+  const Arguments info =
+      Arguments{"info", "shapes", "--threads", "1"} + set({"data.name=shapes"}) + tiny_model();
   const Outcome text = hgtrain(info + Arguments{"--ranks", "1,4,100000"});
   REQUIRE(text.code == 0);
   CHECK(text.out.find("measured here") != std::string::npos);

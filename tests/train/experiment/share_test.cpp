@@ -84,8 +84,8 @@ TEST_CASE("shares at work together train each run once, and the last leaves all 
       "img_size = 16\npatch_size = 4\nemb_size = 16\ndepth = 1\nheads = 2\nnum_classes = 3\n"
       "[train]\nbatch_size = 16\nepochs = 1\n");
   const auto share = [&](const std::string& which) {
-    return Arguments{"experiment", folder / "mine.toml", "--out", folder / "out",
-                     "--quiet",    "--share",            which};
+    return Arguments{
+        "experiment", folder / "mine.toml", "--out", folder / "out", "--quiet", "--share", which};
   };
   const Environment root("HG_POWERCAP_ROOT", "/nowhere"), nvml("HG_NVML_LIB", "/nowhere");
   Child first(share("1/2")), second(share("2/2"));

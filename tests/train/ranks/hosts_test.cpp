@@ -69,21 +69,29 @@ TEST_CASE("two hosts: the same bits, and a ledger by host") {
   const MpiRoot root;
   const std::string one = folder / "one", two = folder / "two";
   REQUIRE(hgtrain(tiny_train(one)).code == 0);
-  const Arguments over_cable{
-      "--mca", "plm_rsh_agent", second.agent(),       "--mca", "btl",
-      "tcp,self", "--mca",      "btl_tcp_if_include", "10.213.77.0/24", "--mca",
-      "oob_tcp_if_include",     "10.213.77.0/24",     "--host", "10.213.77.1:1,10.213.77.2:1"};
-  const Outcome outcome =
-      hgtrain(over_cable + on_ranks(2, tiny_train(two) + Arguments{"--threads", "1"}),
-              under_mpirun());
+  const Arguments over_cable{"--mca",
+                             "plm_rsh_agent",
+                             second.agent(),
+                             "--mca",
+                             "btl",
+                             "tcp,self",
+                             "--mca",
+                             "btl_tcp_if_include",
+                             "10.213.77.0/24",
+                             "--mca",
+                             "oob_tcp_if_include",
+                             "10.213.77.0/24",
+                             "--host",
+                             "10.213.77.1:1,10.213.77.2:1"};
+  const Outcome outcome = hgtrain(
+      over_cable + on_ranks(2, tiny_train(two) + Arguments{"--threads", "1"}), under_mpirun());
   INFO(outcome.err);
   REQUIRE(outcome.code == 0);
   CHECK(contents_of(two + "/model.safetensors") == contents_of(one + "/model.safetensors"));
   const Json summary = summary_of(two);
   CHECK(summary["hosts"] == 2);
   std::int64_t sum = 0, second_uj = 0;
-  for (const auto& row :
-       energy::parse_ledger_csv(contents_of(two + "/ledger.csv"), "ledger.csv")) {
+  for (const auto& row : energy::parse_ledger_csv(contents_of(two + "/ledger.csv"), "ledger.csv")) {
     CHECK_FALSE(row.label.host.empty());
     sum += row.energy_uj;
     if (row.label.host == "hg-second") second_uj += row.energy_uj;
