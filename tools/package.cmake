@@ -61,6 +61,9 @@ function(hg_package)
   set(CPACK_STRIP_FILES ON)
   set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
   set(CPACK_COMPONENTS_ALL programs dev)
+  if(HG_USE_MPI)
+    list(APPEND CPACK_COMPONENTS_ALL mpi)
+  endif()
   set(CPACK_DEB_COMPONENT_INSTALL ON)
   set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
   # Such a package runs on machines like this one alone: its version says so.
@@ -72,10 +75,17 @@ function(hg_package)
   set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME hugginggreen)
   set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SECTION science)
   set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SHLIBDEPS ON)
-  set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS "dataset-fashion-mnist, libhugginggreen-dev")
+  set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS "dataset-fashion-mnist, hugginggreen-mpi, libhugginggreen-dev")
   set(CPACK_COMPONENT_PROGRAMS_DESCRIPTION "hgtrain trains Vision Transformers and compares ways to do so \
 by experiments; hgprof profiles them. Energy comes from RAPL and NVML, or from a model where no meter is, and is \
 shared out by phase, layer and op.")
+
+  set(CPACK_DEBIAN_MPI_PACKAGE_NAME hugginggreen-mpi)
+  set(CPACK_DEBIAN_MPI_PACKAGE_SECTION science)
+  set(CPACK_DEBIAN_MPI_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS hugginggreen)
+  set(CPACK_COMPONENT_MPI_DESCRIPTION "The module with which hgtrain trains on several machines, under mpirun or \
+srun.")
 
   set(CPACK_DEBIAN_DEV_PACKAGE_NAME libhugginggreen-dev)
   set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)

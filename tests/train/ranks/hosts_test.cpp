@@ -68,7 +68,8 @@ TEST_CASE("two hosts: the same bits, and a ledger by host") {
   }
   const MpiRoot root;
   const std::string one = folder / "one", two = folder / "two";
-  REQUIRE(hgtrain(tiny_train(one)).code == 0);
+  const Arguments lanes = set({"run.lanes=4"});
+  REQUIRE(hgtrain(tiny_train(one, lanes)).code == 0);
   const Arguments over_cable{"--mca",
                              "plm_rsh_agent",
                              second.agent(),
@@ -83,8 +84,9 @@ TEST_CASE("two hosts: the same bits, and a ledger by host") {
                              "10.213.77.0/24",
                              "--host",
                              "10.213.77.1:1,10.213.77.2:1"};
-  const Outcome outcome = hgtrain(
-      over_cable + on_ranks(2, tiny_train(two) + Arguments{"--threads", "1"}), under_mpirun());
+  const Outcome outcome =
+      hgtrain(over_cable + on_ranks(2, tiny_train(two, lanes) + Arguments{"--threads", "1"}),
+              under_mpirun());
   INFO(outcome.err);
   REQUIRE(outcome.code == 0);
   CHECK(contents_of(two + "/model.safetensors") == contents_of(one + "/model.safetensors"));
