@@ -17,6 +17,7 @@ bool compiled();            // whether this build has kernels for a device
 std::string unavailable();  // why there is no device to use; empty if there is one
 Backend& backend();         // throws that reason
 CudaStream& stream();       // the one that all work goes to, in order
+std::string pci_bus_id();   // of the device in use: "0000:65:00.0"
 void use_tf32(bool on);     // products by tensor cores, with 10 bits of mantissa; off by default
 
 // Copies that nobody waits for, in order with the stream's work. What is uploaded has been read

@@ -32,12 +32,6 @@ struct MeterSample {
   std::int64_t own_ns = 0;  // of the profiler
 };
 
-// How far a single reading may be off: its unit, and how long ago the counter moved last.
-struct ReadingError {
-  double quantum_uj = 61;         // RAPL counts in 2^-14 J
-  double update_period_s = 1e-3;  // and moves about once a millisecond
-};
-
 // What a row adds up to. Its energy is an exact sum of integers; the other figures are estimates.
 struct RowEnergy {
   std::int64_t energy_uj = 0;

@@ -12,6 +12,7 @@
 #include "energy/meters/rapl_powercap.h"
 #include "tensor/base/clock.h"
 #include "tensor/base/enum_names.h"
+#include "tensor/cuda_device.h"
 
 namespace hg::energy {
 namespace {
@@ -85,6 +86,11 @@ class CombinedMeter final : public Meter {
       if (part.domains[static_cast<std::size_t>(domain)]) return part.meter->kind_of(domain);
     return Kind::unavailable;
   }
+  ReadingError reading_error(Domain domain) const override {
+    for (const Part& part : parts_)
+      if (part.domains[static_cast<std::size_t>(domain)]) return part.meter->reading_error(domain);
+    return {};
+  }
   Watts max_power(Domain domain) const override {
     for (const Part& part : parts_)
       if (part.domains[static_cast<std::size_t>(domain)]) return part.meter->max_power(domain);
@@ -104,7 +110,10 @@ class CombinedMeter final : public Meter {
       const Reading one = part.meter->read();
       if (all.time_ns == 0) all.time_ns = one.time_ns;
       for (std::size_t d = 0; d < kDomains; ++d)
-        if (part.domains[d]) all.domains[d] = one.domains[d];
+        if (part.domains[d]) {
+          all.domains[d] = one.domains[d];
+          all.as_of[d] = one.as_of[d].time_ns > 0 ? one.as_of[d] : AsOf{one.time_ns, 0};
+        }
     }
     return all;
   }
@@ -146,7 +155,8 @@ constexpr Source kSources[] = {
     {kNvml, false,
      [](const MeterSetup& s, const CpuInfo&) {
        return open_with_deadline(
-           kNvml, [library = s.nvml_library] { return open_nvml(library); }, s.deadlines);
+           kNvml, [library = s.nvml_library, gpu = s.gpu] { return open_nvml(library, gpu); },
+           s.deadlines);
      }},
 };
 
@@ -202,12 +212,13 @@ class Chooser {
 
 std::string_view to_string(Verdict verdict) { return enum_name(verdict); }
 
-MeterSetup MeterSetup::from_environment() {
+MeterSetup MeterSetup::from_environment(Device device) {
   MeterSetup setup;
   const std::string usual = setup.powercap_root;
   setup.powercap_root = variable("HG_POWERCAP_ROOT", usual);
   setup.powercap_first = setup.powercap_root != usual;
   setup.nvml_library = variable("HG_NVML_LIB", setup.nvml_library);
+  setup.gpu = variable("HG_NVML_GPU", device == Device::cuda ? cuda::pci_bus_id() : "");
   return setup;
 }
 

@@ -24,6 +24,7 @@ struct CounterSpec {
   Watts max_power;               // what the zone can draw at most
   Seconds slack;                 // how late the counter may show what was drawn
   Seconds longest_still{};       // not to move for longer is a fault; 0: it may
+  ReadingError error{};          // its unit, and how often it moves
 };
 
 // Of counters that move many times a second as long as the machine is on.

@@ -28,11 +28,13 @@ struct ReadingDesk {
   Candidate candidate;
   bool has_meter = false;
   std::string source;
-  Kind kind = Kind::unavailable;
   std::array<Watts, kDomains> max_power{};
+  std::array<ReadingError, kDomains> reading_error{};
   // Of the readings.
   bool wanted = false, stop = false, ended = false, slow = false;
   Reading latest;
+  Kind kind = Kind::unavailable;
+  std::array<Kind, kDomains> kind_of{};
   std::uint64_t faults = 0;
   std::vector<Fault> fault_list;
 };
@@ -42,14 +44,18 @@ void tell_of(ReadingDesk& desk, const Opened& opened) {
   desk.has_meter = opened.meter != nullptr;
   if (!desk.has_meter) return;
   desk.source = opened.meter->source();
-  desk.kind = opened.meter->kind();
-  for (std::size_t d = 0; d < kDomains; ++d)
+  for (std::size_t d = 0; d < kDomains; ++d) {
     desk.max_power[d] = opened.meter->max_power(static_cast<Domain>(d));
+    desk.reading_error[d] = opened.meter->reading_error(static_cast<Domain>(d));
+  }
 }
 
 // Needs the desk's lock.
 void put_reading(ReadingDesk& desk, const Reading& reading, const Meter& meter) {
   desk.latest = reading;
+  desk.kind = meter.kind();
+  for (std::size_t d = 0; d < kDomains; ++d)
+    desk.kind_of[d] = meter.kind_of(static_cast<Domain>(d));
   if (desk.faults == meter.faults()) return;
   desk.faults = meter.faults();
   desk.fault_list = meter.fault_list();
@@ -113,7 +119,17 @@ class DeadlineMeter final : public Meter {
   }
 
   std::string_view name() const override { return name_; }
-  Kind kind() const override { return desk_->kind; }
+  Kind kind() const override {
+    const std::lock_guard lock(desk_->mutex);
+    return desk_->kind;
+  }
+  Kind kind_of(Domain domain) const override {
+    const std::lock_guard lock(desk_->mutex);
+    return desk_->kind_of[static_cast<std::size_t>(domain)];
+  }
+  ReadingError reading_error(Domain domain) const override {
+    return desk_->reading_error[static_cast<std::size_t>(domain)];
+  }
   Watts max_power(Domain domain) const override {
     return desk_->max_power[static_cast<std::size_t>(domain)];
   }

@@ -11,8 +11,13 @@ std::string name_of_domain(std::size_t index) {
 }
 
 std::string_view to_string(FaultKind kind) {
-  constexpr std::string_view kNames[] = {"failed read", "garbage",      "reset",
-                                         "gap",         "stands still", "read too late"};
+  constexpr std::string_view kNames[] = {"failed read",
+                                         "garbage",
+                                         "reset",
+                                         "gap",
+                                         "stands still",
+                                         "read too late",
+                                         "shared with other processes"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -19,6 +19,7 @@ struct PowerSpec {
   std::string zone;
   Watts max_power;
   double relative_error = 0;
+  Seconds averaged_over{};  // each sample is the mean of so long before it
 };
 
 class PowerIntegral {

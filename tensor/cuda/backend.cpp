@@ -158,6 +158,13 @@ std::string unavailable() {
 bool compiled() { return true; }
 Backend& backend() { return the_backend(); }
 CudaStream& stream() { return the_backend().stream(); }
+std::string pci_bus_id() {
+  int device = 0;
+  char id[32] = {};
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetPCIBusId(id, sizeof id, device), "cudaDeviceGetPCIBusId");
+  return id;
+}
 void use_tf32(bool on) { stream().use_tf32(on); }
 
 void upload(void* to, const void* from, std::size_t bytes) {

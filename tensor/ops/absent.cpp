@@ -11,6 +11,7 @@ namespace cuda {
 [[gnu::weak]] std::string unavailable() { return "this build has no CUDA device"; }
 [[gnu::weak]] Backend& backend() { fail("cuda", "{}", unavailable()); }
 [[gnu::weak]] CudaStream& stream() { fail("cuda", "{}", unavailable()); }
+[[gnu::weak]] std::string pci_bus_id() { fail("cuda", "{}", unavailable()); }
 [[gnu::weak]] void use_tf32(bool) {}
 [[gnu::weak]] void upload(void*, const void*, std::size_t) { fail("cuda", "{}", unavailable()); }
 [[gnu::weak]] std::unique_ptr<Download> download(const void*, std::size_t) {

@@ -81,6 +81,8 @@ static_assert(std::is_same_v<cublasLtHandle_t, cublasLtContext*>);
 [[maybe_unused]] cudaError_t (*const wait_stream)(cudaStream_t) = cudaStreamSynchronize;
 [[maybe_unused]] cudaError_t (*const hold_stream)(cudaStream_t, cudaEvent_t,
                                                   unsigned) = cudaStreamWaitEvent;
+[[maybe_unused]] cudaError_t (*const get_device)(int*) = cudaGetDevice;
+[[maybe_unused]] cudaError_t (*const bus_id)(char*, int, int) = cudaDeviceGetPCIBusId;
 [[maybe_unused]] cudaError_t (*const make_event)(cudaEvent_t*, unsigned) = cudaEventCreateWithFlags;
 [[maybe_unused]] cudaError_t (*const end_event)(cudaEvent_t) = cudaEventDestroy;
 [[maybe_unused]] cudaError_t (*const record)(cudaEvent_t, cudaStream_t) = cudaEventRecord;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -123,6 +124,12 @@ cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
 cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
+cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+cudaError_t cudaDeviceGetPCIBusId(char* id, int bytes, int device) {
+  if (device != 0) return cudaErrorInvalidDevice;
+  std::snprintf(id, static_cast<std::size_t>(bytes), "0000:02:00.0");
+  return cudaSuccess;
+}
 cudaError_t cudaDeviceSynchronize() { return cudaStreamSynchronize(nullptr); }
 
 cudaError_t cudaMalloc(void** p, std::size_t bytes) {

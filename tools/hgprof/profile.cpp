@@ -7,6 +7,7 @@
 #include "tools/hgprof/commands.h"
 #include "tools/hgprof/overhead.h"
 #include "tools/hgprof/table.h"
+#include "train/config/model_options.h"
 #include "train/run/trace_file.h"
 
 namespace hg::prof {
@@ -204,7 +205,8 @@ int profile_command(const ProfileOptions& options) {
   if (!options.csv.empty()) csv.emplace(options.csv);
   if (!options.html.empty()) html.emplace(options.html);
   options.tell_device(config);
-  const energy::MeterChoice choice = energy::open_meter();
+  const energy::MeterChoice choice =
+      energy::open_meter(energy::MeterSetup::from_environment(device_of(config.run)));
   const Result result = run_steps(options, config, calibration, *choice.meter);
   if (csv) {
     csv->write(energy::ledger_csv(result.ledger.rows));

@@ -11,6 +11,7 @@
 #include "tensor/cpu/parallel.h"
 #include "tensor/memory_peak.h"
 #include "train/commands/commands.h"
+#include "train/config/model_options.h"
 #include "train/config/variants.h"
 #include "train/phases/measured_step.h"
 #include "train/run/run.h"
@@ -221,7 +222,8 @@ int compare_command(const CompareOptions& options) {
   if (options.train)
     for (const Arm& arm : arms) open_run(arm.config);  // what is wrong shows before anything runs
   options.tell_device(config);
-  const energy::MeterChoice choice = energy::open_meter();
+  const energy::MeterChoice choice =
+      energy::open_meter(energy::MeterSetup::from_environment(device_of(config.run)));
   energy::Meter& meter = *choice.meter;
   const std::int64_t batch = config.phases[0].train.batch_size;
   bench(arms, options.steps, meter);

@@ -9,6 +9,7 @@
 #include "energy/meters/choice.h"
 #include "tensor/base/columns.h"
 #include "tensor/base/text.h"
+#include "tensor/cuda_device.h"
 #include "train/commands/commands.h"
 
 namespace hg {
@@ -113,7 +114,8 @@ void print_watched(const energy::Meter& meter, const Watched& watched) {
 }  // namespace
 
 int meters_command(const MetersOptions& options) {
-  const MeterChoice choice = energy::open_meter();
+  const Device device = cuda::unavailable().empty() ? Device::cuda : Device::cpu;
+  const MeterChoice choice = energy::open_meter(energy::MeterSetup::from_environment(device));
   std::optional<Watched> watched;
   if (options.json) {
     if (options.watch) watched = watch(*choice.meter, *options.watch);

@@ -103,8 +103,8 @@ class JoinedRows {
 
 }  // namespace
 
-energy::MeterChoice open_rank_meter(const Ranks& ranks) {
-  energy::MeterSetup setup = energy::MeterSetup::from_environment();
+energy::MeterChoice open_rank_meter(const Ranks& ranks, Device device) {
+  energy::MeterSetup setup = energy::MeterSetup::from_environment(device);
   setup.sharing = ranks.here();
   energy::MeterChoice choice = energy::open_meter(setup);
   if (choice.meter->kind() != energy::Kind::modelled && !ranks.reads_meters())

@@ -11,6 +11,7 @@
 #include "tensor/base/process.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
+#include "train/config/model_options.h"
 
 namespace hg {
 namespace {
@@ -51,7 +52,7 @@ RunEnergy::RunEnergy(const RunConfig& run, const RunEnergyOptions& options)
   emissions_.cpu = energy::read_cpu_info("/sys");
   emissions_.memory_gb = machine_memory().total_bytes / kGb;
   emissions_.intensity = intensity_;
-  choice_ = open_rank_meter(ranks());
+  choice_ = open_rank_meter(ranks(), device_of(run));
   emissions_.tracking_mode = choice_.meter->kind() == Kind::modelled ? "process" : "machine";
   if (options.trace && keeps_files_)
     trace_ = std::make_unique<TraceFile>(RunFolder{options.folder}.trace(), kMostTracedOps);

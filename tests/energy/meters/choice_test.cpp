@@ -157,22 +157,29 @@ TEST_CASE("a measured GPU beside a modelled CPU is the sum of both and each says
   const Environment mode("HG_STUB_NVML", "counter");
   MeterSetup setup = nothing();
   setup.nvml_library = HG_NVML_STUB;
+  setup.gpu = "GPU-2";
   const MeterChoice choice = open_meter(setup);
   CHECK(choice.meter->name() == "model+nvml");
   CHECK(choice.meter->kind() == Kind::modelled);
   CHECK(choice.meter->kind_of(Domain::package) == Kind::modelled);
   CHECK(choice.meter->kind_of(Domain::gpu) == Kind::measured);
   for (const Domain d : {Domain::package, Domain::dram, Domain::gpu}) CHECK(has(choice, d));
+  CHECK(choice.meter->reading_error(Domain::gpu).update_period_s == 0.1);
+  CHECK(choice.meter->reading_error(Domain::package).update_period_s == 0);
   mode.set("still");
   CHECK(of(open_meter(setup), "nvml").verdict == Verdict::rejected);
 }
 
 TEST_CASE("the environment names sources") {
-  const Environment powercap("HG_POWERCAP_ROOT", "/fake"), nvml("HG_NVML_LIB", "/fake.so");
+  const Environment powercap("HG_POWERCAP_ROOT", "/fake"), nvml("HG_NVML_LIB", "/fake.so"),
+      gpu("HG_NVML_GPU", "GPU-7");
   const MeterSetup named = MeterSetup::from_environment();
   CHECK(named.powercap_root == "/fake");
   CHECK(named.powercap_first);
   CHECK(named.nvml_library == "/fake.so");
+  CHECK(named.gpu == "GPU-7");
+  gpu.set("");
+  CHECK(MeterSetup::from_environment().gpu == "");  // nothing runs on one
   powercap.set("");
   CHECK(MeterSetup::from_environment().powercap_root == "/sys/class/powercap");
   CHECK_FALSE(MeterSetup::from_environment().powercap_first);

@@ -150,6 +150,7 @@ TEST_CASE("NVML that hangs is rejected and the rest goes on without it") {
   MeterSetup setup;
   setup.sys = setup.powercap_root = "/nowhere";
   setup.nvml_library = HG_NVML_STUB;
+  setup.gpu = "GPU-1";
   setup.probe = Seconds{0.02};
   setup.deadlines = {Seconds{0.05}, Seconds{0.01}};
   const MeterChoice choice = open_meter(setup);

@@ -345,7 +345,7 @@ TEST_CASE("a driver that hangs holds up neither the training nor its end") {
   const TempFolder folder;
   const std::string run = folder / "run";
   const Environment root("HG_POWERCAP_ROOT", "/nowhere"), nvml("HG_NVML_LIB", HG_NVML_STUB),
-      mode("HG_STUB_NVML", "hang-later");
+      gpu("HG_NVML_GPU", "GPU-1"), mode("HG_STUB_NVML", "hang-later");
   ChildOptions options;
   options.in_step = true;
   Arguments loud = kEndless;
