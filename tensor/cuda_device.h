@@ -2,7 +2,9 @@
 // in builds without CUDA tensor/ops/absent.cpp does.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tensor/backend.h"
@@ -13,12 +15,13 @@ class CudaStream;
 
 namespace cuda {
 
-bool compiled();            // whether this build has kernels for a device
-std::string unavailable();  // why there is no device to use; empty if there is one
-Backend& backend();         // throws that reason
-CudaStream& stream();       // the one that all work goes to, in order
-std::string pci_bus_id();   // of the device in use: "0000:65:00.0"
-void use_tf32(bool on);     // products by tensor cores, with 10 bits of mantissa; off by default
+bool compiled();               // whether this build has kernels for a device
+std::string unavailable();     // why there is no device to use; empty if there is one
+Backend& backend();            // throws that reason
+CudaStream& stream();          // the one that all work goes to, in order
+std::uint64_t work_started();  // on the stream so far: kernels, products, copies, fills
+std::string pci_bus_id();      // of the device in use: "0000:65:00.0"
+void use_tf32(bool on);        // products by tensor cores, with 10 bits of mantissa; off by default
 
 // Copies that nobody waits for, in order with the stream's work. What is uploaded has been read
 // when the call returns.
@@ -40,20 +43,16 @@ class UploadAhead {
 };
 std::unique_ptr<UploadAhead> upload_ahead();
 
-// Times spans of the stream's work, without waiting. One thread at a time.
-class SpanTimer {
+// Tells when the device came to marks among the stream's work. One thread at a time.
+class MarkTimer {
  public:
-  struct Span {
-    std::int64_t start_ns = 0, end_ns = 0;  // on the host's clock
-  };
-  virtual ~SpanTimer() = default;
-  virtual void begin() = 0;
-  virtual void end() = 0;
-  // The oldest span not returned yet, once the device is done with it; false if it is not, or if
-  // there is none.
-  virtual bool next(Span& span, bool wait) = 0;
+  virtual ~MarkTimer() = default;
+  virtual void mark() = 0;
+  // When the device came to the oldest mark not returned yet, on the host's clock; none if it has
+  // not, or if there is none. `wait`: until it has.
+  virtual std::optional<std::int64_t> next(bool wait) = 0;
 };
-std::unique_ptr<SpanTimer> span_timer();
+std::unique_ptr<MarkTimer> mark_timer();
 
 }  // namespace cuda
 }  // namespace hg

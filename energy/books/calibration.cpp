@@ -91,7 +91,7 @@ DomainModel rough(const Coefficients& c, double relative, double misfit) {
 }  // namespace
 
 DomainModel Calibration::domain(std::size_t d) const {
-  return domains[d] ? *domains[d] : rough({1, 0, 0, 0}, 0.5, 0.5);
+  return domains[d] ? *domains[d] : *default_calibration().domains[d];
 }
 
 Calibration parse_calibration(std::string_view text, const std::string& source) {

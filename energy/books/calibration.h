@@ -49,7 +49,7 @@ struct Calibration {
   std::array<std::optional<DomainModel>, kDomains> domains;
   PartTimes times;
 
-  // A domain the profile does not know is shared out by time.
+  // A domain that the profile does not know is shared out as by the default one.
   DomainModel domain(std::size_t d) const;
 };
 

@@ -40,7 +40,9 @@ bool on_gpu(const OpCall& call) {
   return !call.out.empty() && call.out[0].device() == Device::cuda;
 }
 
+// What a call on the GPU costs is booked there, not where it was launched.
 void set_cost(Activity& activity, const Cost& cost) {
+  if (activity.place == Place::launch) return;
   activity.flops_mm = cost.flops_mm;
   activity.flops_ew = cost.flops_ew;
   activity.bytes = cost.bytes();
@@ -96,45 +98,68 @@ void Profiler::op_end(const OpCall& call) {
 
 // Launches come from one thread at a time, which is then the producer of the device's ring.
 void Profiler::launch_begins() {
+  const std::int64_t hook_ns = now_ns();
   const std::lock_guard lock(device_mutex_);
-  if (!timer_) {
-    timer_ = cuda::span_timer();
+  if (!launches_) {
+    launches_ = std::make_unique<Launches>(cuda::mark_timer(), times_);
     device_log_ = std::make_shared<ThreadLog>();
+    device_log_->of_device = true;
+    uses_device_ = true;
     const std::lock_guard logs(mutex_);
     logs_.push_back(device_log_);
   }
+  work_before_ = cuda::work_started();
   launch_ns_ = now_ns();
-  if (launched_.empty()) device_log_->running_since.store(launch_ns_, std::memory_order_release);
-  timer_->begin();
+  log().running_since.store(launch_ns_, std::memory_order_release);
+  if (launches_->earliest() == 0)
+    device_log_->running_since.store(launch_ns_, std::memory_order_release);
+  launch_hooks_ns_.fetch_add(launch_ns_ - hook_ns, std::memory_order_relaxed);
 }
 
 void Profiler::launch_ends(const OpCall& call) {
+  const std::int64_t end_ns = now_ns();
   const std::lock_guard lock(device_mutex_);
   if (launch_ns_ == 0) return;
-  timer_->end();
   const CostParts parts = call.op.cost(call.in, call.out);
-  launched_.push_back({site_of(*device_log_, call, parts), parts, std::exchange(launch_ns_, 0)});
-  note_launched(false);
+  const bool to_device = cuda::work_started() != work_before_;
+  note_launch(call, parts, to_device, end_ns);
+  if (to_device) launches_->add({site_of(*device_log_, call, parts), parts, launch_ns_, 0});
+  launch_ns_ = 0;
+  collect_device(false);
+  launch_hooks_ns_.fetch_add(now_ns() - end_ns, std::memory_order_relaxed);
+}
+
+// A call that gave the device nothing to do, as a view, ran on the thread alone.
+void Profiler::note_launch(const OpCall& call, const CostParts& parts, bool to_device,
+                           std::int64_t end_ns) {
+  ThreadLog& mine = log();
+  Activity whole{.start_ns = launch_ns_, .end_ns = end_ns};
+  whole.place = to_device ? Place::launch : Place::cpu;
+  note_parts(mine, site_of(mine, call, parts), parts, whole);
+  mine.running_since.store(0, std::memory_order_release);
+}
+
+void Profiler::begin_step(bool timed) {
+  const std::lock_guard lock(device_mutex_);
+  if (launches_) launches_->begin_step(timed);
 }
 
 void Profiler::settle_device() {
   const std::lock_guard lock(device_mutex_);
-  if (timer_) note_launched(true);
+  if (launches_) collect_device(true);
 }
 
 // A call that is not done cannot have begun before it was launched.
-void Profiler::note_launched(bool wait) {
-  cuda::SpanTimer::Span span;
-  while (!launched_.empty() && timer_->next(span, wait)) {
-    const Launched& done = launched_.front();
-    Activity activity{.start_ns = std::max(span.start_ns, done.launch_ns)};
-    activity.end_ns = std::max(span.end_ns, activity.start_ns);
-    activity.width = device_width_;
-    note_parts(*device_log_, done.site, done.parts, activity);
-    launched_.pop_front();
-  }
-  device_log_->running_since.store(launched_.empty() ? 0 : launched_.front().launch_ns,
-                                   std::memory_order_release);
+void Profiler::collect_device(bool wait) {
+  launches_->collect(wait, [this](const GpuCall& call) { note_device(call); });
+  device_log_->running_since.store(launches_->earliest(), std::memory_order_release);
+}
+
+void Profiler::note_device(const GpuCall& call) {
+  Activity whole{.start_ns = call.start_ns, .end_ns = call.end_ns};
+  whole.width = device_width_;
+  whole.place = Place::gpu;
+  note_parts(*device_log_, call.site, call.parts, whole);
 }
 
 // One after the other, each as long as its cost suggests.
@@ -166,11 +191,12 @@ void Profiler::push(ThreadLog& log, const Activity& activity) {
   const std::uint64_t head = log.head.load(std::memory_order_relaxed);
   if (head - log.tail.load(std::memory_order_acquire) == ThreadLog::kCapacity) on_full_();
   log.ring[head % ThreadLog::kCapacity] = activity;
+  if (activity.place != Place::cpu) launch_entries_.fetch_add(1, std::memory_order_relaxed);
   log.head.store(head + 1, std::memory_order_release);
 }
 
 // Looks at the place that the hash gives and those after it. If all are taken, the last is reused.
-Profiler::Site& Profiler::site_of(ThreadLog& log, const OpCall& call, const CostParts& parts) {
+Site& Profiler::site_of(ThreadLog& log, const OpCall& call, const CostParts& parts) {
   constexpr std::size_t kProbes = 16;
   const char* const name = call.op.name().data();
   const std::size_t home = hash(call.scope, name, call.phase);
@@ -199,6 +225,13 @@ void Profiler::note(RowId row, std::int64_t start_ns, std::int64_t end_ns, std::
   ThreadLog& mine = log();
   push(mine, {.start_ns = start_ns, .end_ns = end_ns, .bytes = bytes, .row = row, .width = 1});
   mine.running_since.store(0, std::memory_order_release);
+}
+
+std::int64_t Profiler::own_ns(double ns_per_call) const {
+  const std::uint64_t launched = launch_entries_.load(std::memory_order_relaxed), all = calls();
+  return launch_hooks_ns_.load(std::memory_order_relaxed) +
+         static_cast<std::int64_t>(ns_per_call *
+                                   static_cast<double>(all - std::min(all, launched)));
 }
 
 std::uint64_t Profiler::calls() const {

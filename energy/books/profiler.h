@@ -1,20 +1,18 @@
 // Observes every op call and notes when it ran, on how many threads and what it cost. Each thread
 // writes to its own ring, without locks; one reader at a time empties them. Calls on a GPU have a
-// ring of their own, with the times at which the device ran them.
+// ring of their own, with the times at which the device ran them; the thread's ring has the time
+// that launching them took.
 #pragma once
 
 #include <array>
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "energy/books/attribution.h"
 #include "energy/books/labels.h"
-#include "tensor/cuda_device.h"
-#include "tensor/observer.h"
+#include "energy/books/launches.h"
 
 namespace hg::energy {
 
@@ -39,36 +37,28 @@ class Profiler final : public Observer {
   void note_begins();
 
   // Calls visit(thread, activity) for every finished call, in order for each thread. Returns the
-  // start of the earliest call that was still running: all that began before it have been visited.
+  // starts of the earliest calls that were still running: all that began before have been visited.
   // One caller at a time.
   template <class Visit>
-  std::int64_t drain(Visit&& visit);
+  NotedUntil drain(Visit&& visit);
 
+  // Whether to time the calls of the step that begins one by one on the GPU; they are until this is
+  // called. To be called while no op runs.
+  void begin_step(bool timed);
+  bool uses_device() const { return uses_device_.load(std::memory_order_relaxed); }
   // Waits until the GPU has run what was launched, and notes it. To be called while no op runs.
   void settle_device();
 
   std::uint64_t calls() const;  // noted so far
+  // Thread time that the hooks took, where a call on the CPU costs so much.
+  std::int64_t own_ns(double ns_per_call) const;
 
  private:
-  // The rows of one op in one scope; each thread looks them up once.
-  struct Site {
-    const ScopePath* scope = nullptr;
-    const char* op = nullptr;
-    Phase phase{};
-    std::uint32_t parts = 1;  // rows of one call
-    std::array<RowId, 8> rows{};
-  };
-  friend class ThreadLog;
-
-  // A call on a GPU that was launched and may still be running.
-  struct Launched {
-    Site site;
-    CostParts parts;
-    std::int64_t launch_ns;
-  };
   void launch_begins();
   void launch_ends(const OpCall& call);
-  void note_launched(bool wait);
+  void note_launch(const OpCall& call, const CostParts& parts, bool to_device, std::int64_t end_ns);
+  void note_device(const GpuCall& call);
+  void collect_device(bool wait);
 
   ThreadLog& log();
   ThreadLog& adopt_log();
@@ -85,13 +75,16 @@ class Profiler final : public Observer {
 
   const std::uint32_t device_width_;
   std::mutex device_mutex_;  // of all below
-  std::unique_ptr<cuda::SpanTimer> timer_;
+  std::unique_ptr<Launches> launches_;
   std::shared_ptr<ThreadLog> device_log_;
-  std::deque<Launched> launched_;
-  std::int64_t launch_ns_ = 0;
+  std::int64_t launch_ns_ = 0;     // when the call being launched began; 0: there is none
+  std::uint64_t work_before_ = 0;  // on the device's stream, then
+  std::atomic<bool> uses_device_{false};
+  std::atomic<std::int64_t> launch_hooks_ns_{0};
+  std::atomic<std::uint64_t> launch_entries_{0};  // in the rings of threads and of the device
 };
 
-// One producer, the thread, and one consumer, which drains.
+// One producer, the thread or who launches, and one consumer, which drains.
 class ThreadLog {
  public:
   static constexpr std::size_t kCapacity = std::size_t{1} << 15, kSites = 1 << 12;
@@ -100,17 +93,18 @@ class ThreadLog {
   std::atomic<std::int64_t> running_since{0};  // 0: no op is running
   std::atomic<bool> abandoned{false};          // its thread has ended
   std::unique_ptr<Activity[]> ring{new Activity[kCapacity]};
-  std::unique_ptr<Profiler::Site[]> sites{new Profiler::Site[kSites]};
+  std::unique_ptr<Site[]> sites{new Site[kSites]};
+  bool of_device = false;
 };
 
 template <class Visit>
-std::int64_t Profiler::drain(Visit&& visit) {
+NotedUntil Profiler::drain(Visit&& visit) {
   std::size_t count;
   {
     const std::lock_guard lock(mutex_);
     count = logs_.size();
   }
-  std::int64_t earliest = INT64_MAX;
+  NotedUntil noted;
   for (std::size_t thread = 0; thread < count; ++thread) {
     std::shared_ptr<ThreadLog> log;
     {
@@ -119,13 +113,14 @@ std::int64_t Profiler::drain(Visit&& visit) {
     }
     // Read before the ring: a call that began earlier and is not running now is in the ring.
     const std::int64_t since = log->running_since.load(std::memory_order_acquire);
-    if (since != 0) earliest = std::min(earliest, since);
+    std::int64_t& until = log->of_device ? noted.gpu_ns : noted.cpu_ns;
+    if (since != 0) until = std::min(until, since);
     const std::uint64_t head = log->head.load(std::memory_order_acquire);
     std::uint64_t tail = log->tail.load(std::memory_order_relaxed);
     for (; tail != head; ++tail) visit(thread, log->ring[tail % ThreadLog::kCapacity]);
     log->tail.store(tail, std::memory_order_release);
   }
-  return earliest;
+  return noted;
 }
 
 }  // namespace hg::energy

@@ -19,15 +19,14 @@ std::int64_t energy_of(const Reading& reading) {
   return sum;
 }
 
-bool moved(const Reading& a, const Reading& b) {
+Attribution::ReadingErrors errors_of(const Meter& meter) {
+  Attribution::ReadingErrors errors;
   for (std::size_t d = 0; d < kDomains; ++d)
-    if (a.domains[d] && a.domains[d]->energy != b.domains[d]->energy) return true;
-  return false;
+    errors[d] = meter.reading_error(static_cast<Domain>(d));
+  return errors;
 }
 
-ReadingError default_error(const Meter& meter) {
-  return meter.kind() == Kind::measured ? ReadingError{} : ReadingError{1, 0};
-}
+Device usual_device() { return cuda::unavailable().empty() ? Device::cuda : Device::cpu; }
 
 // Measured with an op that does nothing and a profiler of its own.
 double measure_ns_per_call(const PartTimes& times) {
@@ -57,14 +56,15 @@ Session::Session(Meter& meter, SessionOptions options)
     : Session(nullptr, &meter, std::move(options)) {}
 
 Session::Session(SessionOptions options)
-    : Session(open_meter().meter, nullptr, std::move(options)) {}
+    : Session(open_meter(MeterSetup::from_environment(usual_device())).meter, nullptr,
+              std::move(options)) {}
 
 Session::Session(std::unique_ptr<Meter> own, Meter* meter, SessionOptions options)
     : own_meter_(std::move(own)),
       meter_(meter ? *meter : *own_meter_),
       options_(std::move(options)),
       attribution_(options_.calibration, options_.workers > 0 ? options_.workers : cpu::threads(),
-                   options_.reading_error.value_or(default_error(meter_))),
+                   errors_of(meter_)),
       profiler_(
           rows_, options_.calibration.times,
           [this] {
@@ -76,7 +76,7 @@ Session::Session(std::unique_ptr<Meter> own, Meter* meter, SessionOptions option
   recent_.resize(kRecent);
   MeterSample first = read();
   note(first);
-  first_ = last_ = first.reading;
+  last_ns_ = first.reading.time_ns;
   attribution_.start(first);
   if (options_.sink) options_.sink->reading(first.reading);
   guard_ = std::make_unique<ObserverGuard>(profiler_);
@@ -120,8 +120,7 @@ void Session::sample_until_stopped() {
 
 // CPU time of the profiler: of the sampling thread, of cuts, and of the hooks on every call.
 std::int64_t Session::own_ns() const {
-  return sampler_ns_ + cut_ns_ +
-         static_cast<std::int64_t>(ns_per_call_ * static_cast<double>(profiler_.calls()));
+  return sampler_ns_ + cut_ns_ + profiler_.own_ns(ns_per_call_);
 }
 
 // Without the lock: ops and those who ask for totals do not wait for the meter.
@@ -138,7 +137,7 @@ void Session::note(MeterSample& sample) {
   recent_[next_recent_++ % kRecent] = {sample.reading.time_ns, energy_of(sample.reading)};
 }
 
-// If the counter has not moved, the interval goes on until it does.
+// If a domain's counter has not moved, its interval goes on until it does.
 void Session::tick() {
   const std::lock_guard reading(reading_);
   {
@@ -148,12 +147,13 @@ void Session::tick() {
   MeterSample sample = read();
   const std::lock_guard lock(mutex_);
   note(sample);
-  if (moved(sample.reading, last_)) mark(sample);
+  mark(sample, false);
   attribution_.close(drain());
 }
 
-// No op runs, so all intervals can be closed, even if an op threw and so has no end.
-std::unique_lock<std::mutex> Session::close_books() {
+// No op runs, so all intervals can be closed, even if an op threw and so has no end. `at_once`:
+// also those of domains whose counter has yet to show what their ops drew.
+std::unique_lock<std::mutex> Session::close_books(bool at_once) {
   std::unique_lock lock(mutex_);
   rethrow_failure();
   if (stopping_) return lock;
@@ -162,21 +162,21 @@ std::unique_lock<std::mutex> Session::close_books() {
   MeterSample sample = read();
   lock.lock();
   note(sample);
-  mark(sample);
+  mark(sample, at_once);
   drain();
-  attribution_.close(INT64_MAX);
+  attribution_.close(NotedUntil{});
   attribution_.check();
   cut_ns_ += thread_cpu_ns() - start;
   return lock;
 }
 
-void Session::mark(const MeterSample& sample) {
-  attribution_.boundary(sample);
-  last_ = sample.reading;
+void Session::mark(const MeterSample& sample, bool at_once) {
+  attribution_.boundary(sample, at_once);
+  last_ns_ = sample.reading.time_ns;
   if (options_.sink) options_.sink->reading(sample.reading);
 }
 
-std::int64_t Session::drain() {
+NotedUntil Session::drain() {
   return profiler_.drain([this](std::size_t thread, const Activity& activity) {
     attribution_.add(activity);
     if (options_.sink) options_.sink->activity(thread, activity, rows_);
@@ -186,14 +186,14 @@ std::int64_t Session::drain() {
 EnergyTotal Session::cut() {
   profiler_.settle_device();
   const std::lock_guard reading(reading_);
-  const std::unique_lock lock = close_books();
+  const std::unique_lock lock = close_books(false);
   return total_of_last();
 }
 
 void Session::begin_window(const std::string& name) {
   profiler_.settle_device();
   const std::lock_guard reading(reading_);
-  const std::unique_lock lock = close_books();
+  const std::unique_lock lock = close_books(false);
   require(!stopping_, "energy window", "{}: the session has ended", name);
   require(windows_.emplace(name, attribution_).second, "energy window", "{} is open already", name);
 }
@@ -201,7 +201,7 @@ void Session::begin_window(const std::string& name) {
 Ledger Session::end_window(const std::string& name) {
   profiler_.settle_device();
   const std::lock_guard reading(reading_);
-  const std::unique_lock lock = close_books();
+  const std::unique_lock lock = close_books(false);
   const auto window = windows_.find(name);
   require(window != windows_.end(), "energy window", "{} is not open", name);
   Ledger books = make_ledger(attribution_.since(window->second), rows_, provenance());
@@ -213,14 +213,18 @@ Ledger Session::end_window(const std::string& name) {
   return books;
 }
 
+void Session::begin_step(Phase phase) {
+  if (!options_.sample_steps) return;
+  const std::lock_guard lock(mutex_);
+  profiler_.begin_step(sampler_of_steps_.begin(phase, now_ns()));
+}
+
 EnergyTotal Session::total() const {
   const std::lock_guard lock(mutex_);
   return total_of_last();
 }
 
-EnergyTotal Session::total_of_last() const {
-  return {energy_of(last_) - energy_of(first_), last_.time_ns};
-}
+EnergyTotal Session::total_of_last() const { return {attribution_.marked_uj(), last_ns_}; }
 
 Watts Session::power() const {
   constexpr std::int64_t kSpan = 1'000'000'000;
@@ -242,7 +246,11 @@ Ledger Session::ledger() const {
 }
 
 Provenance Session::provenance() const {
-  return {meter_.kind(), std::string(meter_.name()), meter_.source(), options_.calibration.name};
+  std::string source = meter_.source();
+  const int every = sampler_of_steps_.every();
+  if (profiler_.uses_device() && every > 1)
+    source += fmt::format("; ops on the GPU timed in 1 step of {}", every);
+  return {meter_.kind(), std::string(meter_.name()), source, options_.calibration.name};
 }
 
 // Whatever fails, the sampling thread ends first.
@@ -254,7 +262,7 @@ Ledger Session::stop() {
     if (final_) return *final_;
     if (!failure_) {
       lock.unlock();
-      lock = close_books();
+      lock = close_books(true);
     }
     stopping_ = true;
   } catch (...) {
@@ -276,7 +284,7 @@ Ledger Session::stop() {
 void Session::pause() {
   profiler_.settle_device();
   const std::lock_guard reading(reading_);
-  const std::unique_lock lock = close_books();
+  const std::unique_lock lock = close_books(true);
   guard_.reset();
   paused_ = true;
 }
@@ -284,7 +292,7 @@ void Session::pause() {
 void Session::resume() {
   {
     const std::lock_guard reading(reading_);
-    const std::unique_lock lock = close_books();
+    const std::unique_lock lock = close_books(true);
     if (!guard_ && !stopping_) guard_ = std::make_unique<ObserverGuard>(profiler_);
     paused_ = false;
   }

@@ -19,6 +19,7 @@
 
 #include "energy/books/ledger.h"
 #include "energy/books/profiler.h"
+#include "energy/books/step_sampler.h"
 
 namespace hg::energy {
 
@@ -34,7 +35,8 @@ struct SessionOptions {
   Calibration calibration = default_calibration();
   int workers = 0;  // threads that rows' seconds are divided by; 0: cpu::threads()
   Seconds period{0.02};
-  std::optional<ReadingError> reading_error;  // none: RAPL's if the meter measures, else no error
+  // On a GPU, time ops one by one in some steps alone, so that timing them costs little.
+  bool sample_steps = false;
   // Called with the books about every save_period, on the sampling thread. What it throws ends the
   // session; cut() and stop() then throw it again.
   std::function<void(const Ledger&)> save;
@@ -66,6 +68,8 @@ class Session {
   // and may overlap. Throws Error for one that is open already, or was not begun.
   void begin_window(const std::string& name);
   Ledger end_window(const std::string& name);
+  // A step of training, or of phase `eval`, begins. To be called while no op runs.
+  void begin_step(Phase phase);
   EnergyTotal total() const;  // as of the last reading
   // Mean power over about the last second.
   Watts power() const;
@@ -88,9 +92,9 @@ class Session {
   void sample_until_stopped();
   void tick();  // on the sampling thread
   // Reads the meter and closes the books, while no op runs and with reading_ held. Gives the lock.
-  std::unique_lock<std::mutex> close_books();
-  void mark(const MeterSample& sample);
-  std::int64_t drain();
+  std::unique_lock<std::mutex> close_books(bool at_once);
+  void mark(const MeterSample& sample, bool at_once);
+  NotedUntil drain();
   EnergyTotal total_of_last() const;
   MeterSample read();  // with reading_ held
   void note(MeterSample& sample);
@@ -108,9 +112,10 @@ class Session {
   Attribution attribution_;
   std::map<std::string, Attribution> windows_;  // the books at their beginning
   Profiler profiler_;
+  StepSampler sampler_of_steps_;
   double ns_per_call_ = 0;  // what noting a call costs
   std::int64_t sampler_ns_ = 0, cut_ns_ = 0;
-  Reading first_, last_;
+  std::int64_t last_ns_ = 0;  // of the last reading that ended an interval
   std::vector<std::pair<std::int64_t, std::int64_t>> recent_;  // ring of (time, uJ)
   std::size_t next_recent_ = 0;
   bool stopping_ = false, paused_ = false;

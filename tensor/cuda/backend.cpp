@@ -51,11 +51,14 @@ class CudaBackend final : public Backend {
   void* alloc(std::size_t bytes) override { return memory_.allocate(bytes); }
   void free(void* p) noexcept override { memory_.deallocate(p); }
   void copy(void* to, const void* from, std::size_t bytes) override {
-    if (bytes > 0)
-      check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_.handle()), "cudaMemcpy");
+    if (bytes == 0) return;
+    stream_.count_work();
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_.handle()), "cudaMemcpy");
   }
   void fill_zero(void* p, std::size_t bytes) override {
-    if (bytes > 0) check(cudaMemsetAsync(p, 0, bytes, stream_.handle()), "cudaMemset");
+    if (bytes == 0) return;
+    stream_.count_work();
+    check(cudaMemsetAsync(p, 0, bytes, stream_.handle()), "cudaMemset");
   }
   void synchronize() override { check(cudaStreamSynchronize(stream_.handle()), "synchronize"); }
   // When the work queued so far was done; waits for it.
@@ -158,6 +161,7 @@ std::string unavailable() {
 bool compiled() { return true; }
 Backend& backend() { return the_backend(); }
 CudaStream& stream() { return the_backend().stream(); }
+std::uint64_t work_started() { return stream().work(); }
 std::string pci_bus_id() {
   int device = 0;
   char id[32] = {};

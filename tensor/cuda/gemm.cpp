@@ -30,6 +30,7 @@ Side side_of(const Matrix& matrix, std::int64_t rows, std::int64_t columns) {
 void clear(std::int64_t batch, std::int64_t m, std::int64_t n, const Product& c,
            CudaStream& stream) {
   if (c.add) return;
+  stream.count_work();
   for (std::int64_t i = 0; i < batch * m; ++i) {
     float* const row = c.data + i / m * c.batch_stride + i % m * c.row_stride;
     check(cudaMemsetAsync(row, 0, static_cast<std::size_t>(n) * sizeof(float), stream.handle()),
@@ -44,6 +45,7 @@ void gemm(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, co
           const Matrix& b, const Product& c, CudaStream& stream) {
   if (batch * m * n == 0) return;
   if (k == 0) return clear(batch, m, n, c, stream);
+  stream.count_work();
   const float one = 1, before = c.add ? 1 : 0;
   const Side left = side_of(b, k, n), right = side_of(a, m, k);
   check(cublasSgemmStridedBatched(stream.blas(), left.op, right.op, as_int(n), as_int(m), as_int(k),

@@ -38,6 +38,7 @@ requires(sizeof...(Parameters) == sizeof...(Arguments) &&
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream.handle();
+  stream.count_work();
   cuda::check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), "launch");
 }
 

@@ -75,6 +75,7 @@ class Plan {
     Tensor workspace;
     if (bytes > 0)
       workspace = Tensor::empty({static_cast<std::int64_t>(bytes)}, DType::u8, Device::cuda);
+    stream.count_work();
     const float one = 1, zero = 0;
     set(product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias));
     check(

@@ -11,13 +11,14 @@ namespace cuda {
 [[gnu::weak]] std::string unavailable() { return "this build has no CUDA device"; }
 [[gnu::weak]] Backend& backend() { fail("cuda", "{}", unavailable()); }
 [[gnu::weak]] CudaStream& stream() { fail("cuda", "{}", unavailable()); }
+[[gnu::weak]] std::uint64_t work_started() { return 0; }
 [[gnu::weak]] std::string pci_bus_id() { fail("cuda", "{}", unavailable()); }
 [[gnu::weak]] void use_tf32(bool) {}
 [[gnu::weak]] void upload(void*, const void*, std::size_t) { fail("cuda", "{}", unavailable()); }
 [[gnu::weak]] std::unique_ptr<Download> download(const void*, std::size_t) {
   fail("cuda", "{}", unavailable());
 }
-[[gnu::weak]] std::unique_ptr<SpanTimer> span_timer() { fail("cuda", "{}", unavailable()); }
+[[gnu::weak]] std::unique_ptr<MarkTimer> mark_timer() { fail("cuda", "{}", unavailable()); }
 [[gnu::weak]] std::unique_ptr<UploadAhead> upload_ahead() { fail("cuda", "{}", unavailable()); }
 
 }  // namespace cuda

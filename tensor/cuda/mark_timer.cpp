@@ -1,4 +1,4 @@
-// When the device did what it was given, by events from a pool.
+// When the device came to marks among its work, by events from a pool.
 #include <deque>
 #include <utility>
 #include <vector>
@@ -11,40 +11,29 @@
 namespace hg::cuda {
 namespace {
 
-class EventTimer final : public SpanTimer {
+class EventTimer final : public MarkTimer {
  public:
   EventTimer() { anchor(); }
 
-  void begin() override {
-    if (!open_) open_ = take();  // else one that never ended
-    open_->record(stream().handle());
+  void mark() override {
+    marks_.push_back(take());
+    marks_.back()->record(stream().handle());
   }
 
-  void end() override {
-    Events span{std::move(open_), take()};
-    span.end->record(stream().handle());
-    spans_.push_back(std::move(span));
-  }
-
-  bool next(Span& span, bool wait) override {
-    if (spans_.empty()) return false;
-    Events& oldest = spans_.front();
+  std::optional<std::int64_t> next(bool wait) override {
+    if (marks_.empty()) return std::nullopt;
     if (wait)
-      oldest.end->wait();
-    else if (!oldest.end->reached())
-      return false;
-    span.start_ns = time_of(std::move(oldest.begin));
-    span.end_ns = time_of(std::move(oldest.end));
-    spans_.pop_front();
-    if (wait && spans_.empty()) anchor();
-    return true;
+      marks_.front()->wait();
+    else if (!marks_.front()->reached())
+      return std::nullopt;
+    const std::int64_t ns = time_of(std::move(marks_.front()));
+    marks_.pop_front();
+    if (wait && marks_.empty()) anchor();
+    return ns;
   }
 
  private:
   using Owned = std::unique_ptr<Event>;
-  struct Events {
-    Owned begin, end;
-  };
 
   Owned take() {
     if (spare_.empty()) return std::make_unique<Event>(cudaEventDefault);
@@ -74,14 +63,14 @@ class EventTimer final : public SpanTimer {
     last_ns_ = ns;
   }
 
-  Owned open_, last_;
+  Owned last_;
   double last_ns_ = 0;  // of the host's clock, when last_ was reached
-  std::deque<Events> spans_;
+  std::deque<Owned> marks_;
   std::vector<Owned> spare_;
 };
 
 }  // namespace
 
-std::unique_ptr<SpanTimer> span_timer() { return std::make_unique<EventTimer>(); }
+std::unique_ptr<MarkTimer> mark_timer() { return std::make_unique<EventTimer>(); }
 
 }  // namespace hg::cuda
