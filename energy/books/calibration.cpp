@@ -137,14 +137,18 @@ std::string to_json(const Calibration& c) {
 // core takes 2 to 8 W, of which vector arithmetic makes about half: at 50 to 100 GF/s a core that
 // is some 20 pJ/FLOP, of which the arithmetic alone is 5 (Horowitz, ISSCC 2014, 45 nm:
 // multiply 3.7, add 0.9); a byte from a 1 MB cache costs 12 pJ there, one from memory 160 to 320,
-// half of it outside the package; an op's bytes come mostly from cache. DRAM: 1 W idle. GPU: idle,
-// as ops run on the CPU. Times: a product runs near peak, elementwise work at an eighth of it.
+// half of it outside the package; an op's bytes come mostly from cache. DRAM: 1 W idle. GPU: boards
+// idle at 10 W (T4) to 70 W (H100), and are busy at 70 to 700 W; at the peak of single precision
+// that is 8 to 20 pJ/FLOP, of their memory's 40 to 150 pJ/byte, everything else included. One board
+// may be three times another, so these are within a factor of three. Times: a product runs near
+// peak, elementwise work at an eighth of it.
 const Calibration& default_calibration() {
   static const Calibration instance{
       "default",
       "no machine: orders of magnitude",
       "none",
-      {rough({5, 20, 30, 2}, 0.5, 0.2), rough({1, 0, 40, 0}, 0.5, 0.3), rough({10, 0, 0, 0}, 0, 0)},
+      {rough({5, 20, 30, 2}, 0.5, 0.2), rough({1, 0, 40, 0}, 0.5, 0.3),
+       rough({30, 10, 60, 50}, 1, 0.4)},
       {10, 80, 40}};
   return instance;
 }

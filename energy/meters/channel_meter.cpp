@@ -96,9 +96,8 @@ Reading ChannelMeter::read_at(std::int64_t now_ns) {
 Counted ChannelMeter::read(Channel& c, std::int64_t now_ns) {
   Counted counted = c.counted(now_ns);
   const std::int64_t averaged = in_ns(c.averaged_over.value);
-  if (averaged > 0) {  // counts on all the time, but tells moments no nearer apart
-    const std::int64_t middle = now_ns - averaged / 2;
-    if (middle - c.as_of.time_ns >= averaged) c.as_of = {middle, averaged};
+  if (averaged > 0) {  // counts on all the time, but cannot tell moments that are nearer together
+    if (now_ns - c.as_of.time_ns >= averaged) c.as_of = {now_ns, 2 * averaged};
   } else if (c.read_ns == 0 || counted.energy != c.energy) {
     c.as_of = moved_by(now_ns, c.read_ns, c.error.update_period_s);
   }

@@ -24,8 +24,9 @@ inline const std::vector<OpType> kOpTypes{{50, 5.0, 0.10},  {50, 2.5, 0.20}, {45
                                           {35, 0.30, 0.60}, {65, 1.50, 0.05}};
 
 struct Machine {
-  Coefficients truth{4, 60, 150, 3};  // W, pJ/FLOP, pJ/byte, W a thread
-  double misfit = 0.02;               // of single ops about the model
+  Coefficients truth{4, 60, 150, 3};               // W, pJ/FLOP, pJ/byte, W a thread
+  double misfit = 0.02;                            // of single ops about the model
+  double mflop_per_us = 0.1, mbyte_per_us = 0.02;  // at most
 
   double energy_uj(const Features& x, double deviation) const {
     return dot(truth, x) * (1 + deviation);
@@ -41,8 +42,8 @@ inline DomainModel calibrate(const Machine& machine, std::mt19937_64& random, in
   std::vector<BenchPoint> points;
   for (int k = 0; k < kernels; ++k) {
     const double busy = k % 6 == 0 ? 0 : 1, us = 1e6;
-    const Features x{us, busy * us * 0.1 * uniform(random), busy * us * 0.02 * uniform(random),
-                     busy * us};
+    const Features x{us, busy * us * machine.mflop_per_us * uniform(random),
+                     busy * us * machine.mbyte_per_us * uniform(random), busy * us};
     points.push_back({"kernel", x, machine.energy_uj(x, machine.misfit * normal(random))});
   }
   return fit(points, "simulation");
