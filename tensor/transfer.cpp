@@ -14,6 +14,16 @@ Tensor to_device(const Tensor& t, Device device) {
   return to;
 }
 
+Tensor to_device_as_view(const Tensor& t, Device device) {
+  if (t.contiguous()) return to_device(t, device);
+  TensorSpec dense = t.spec(), strided = t.spec();
+  dense.strides = strided.strides = t.strides();
+  const int r = t.rank();
+  std::swap(dense.shape[r - 1], dense.shape[r - 2]);
+  std::swap(dense.strides[r - 1], dense.strides[r - 2]);
+  return to_device(t.view(dense), device).view(strided);
+}
+
 Tensor SentAhead::send(const Tensor& t, Device device) {
   if (!t.defined() || t.device() == device || t.bytes() == 0) return to_device(t, device);
   const Tensor to = Tensor::empty(t.shape(), t.dtype(), device);

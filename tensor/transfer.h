@@ -10,6 +10,9 @@ namespace hg {
 // device keeps what it was copied from, which must not change any more: see on_host().
 Tensor to_device(const Tensor& t, Device device);
 
+// The same, but a view whose last two axes are swapped stays one.
+Tensor to_device_as_view(const Tensor& t, Device device);
+
 // The same for tensors that are wanted later, beside what the device does meanwhile: they may be
 // used after arrive(), and must be kept until then. On the CPU nothing happens.
 class SentAhead {

@@ -32,6 +32,7 @@ void add_profile(CLI::App& app, prof::ProfileOptions& o) {
 }
 void add_ops(CLI::App& app, prof::OpsOptions& o) {
   app.add_option("--filter", o.filter, "only ops whose name contains this");
+  app.add_option("--device", o.device, "cpu, cuda or auto (cpu)");
   app.add_option("--threads", o.threads, "threads; 0: every core");
   add_json(app, o.json);
 }
@@ -58,6 +59,7 @@ void add_attention(CLI::App& app, prof::AttentionBenchOptions& o) {
 void add_calibrate(CLI::App& app, prof::CalibrateOptions& o) {
   app.add_option("--out", o.out, "file to write")->type_name("FILE")->required();
   app.add_option("--name", o.name, "name of the profile (default: the CPU's)");
+  app.add_option("--device", o.device, "cpu, or cuda: the GPU as well (cpu)");
   app.add_option("--seconds", o.seconds, "length of one trial")->check(number_between(0.01, 60));
   app.add_option("--threads", o.threads, "threads; 0: every core");
 }

@@ -289,6 +289,34 @@ std::vector<RowEnergy> DomainBooks::energies() const {
   return result;
 }
 
+void DomainBooks::subtract(const DomainBooks& earlier) {
+  first_ = earlier.closed_;
+  for (std::size_t r = 0; r < earlier.accounts_.size(); ++r)
+    accounts_[r].subtract(earlier.accounts_[r], earlier.reading_variance_);
+  low_.subtract(earlier.low_);
+  high_.subtract(earlier.high_);
+}
+
+// All of it are sums. The error of the first reading counts with p_1^2, of which jitter has
+// (p_1 - p_0)^2: p_1^2 <= 2 (p_1 - p_0)^2 + 2 p_0^2.
+void DomainBooks::Account::subtract(const Account& earlier, double reading_variance) {
+  booked -= earlier.booked;
+  share -= earlier.share;
+  static_share -= earlier.static_share;
+  squared -= earlier.squared;
+  for (std::size_t i = 0; i < kCoefficients; ++i) gradient[i] -= earlier.gradient[i];
+  jitter = 2 * (jitter - earlier.jitter + square(earlier.last_part) * reading_variance);
+  low_slack -= earlier.low_slack;
+  high_slack -= earlier.high_slack;
+}
+
+void DomainBooks::Slack::subtract(const Slack& earlier) {
+  before += earlier.shown;
+  now = std::max(0.0, now - earlier.now);
+  shown = std::max(0.0, shown - earlier.shown);
+  booked -= earlier.booked;
+}
+
 void DomainBooks::check() const {
   std::int64_t sum = 0;
   for (const Account& a : accounts_) sum += a.booked;

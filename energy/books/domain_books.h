@@ -44,7 +44,10 @@ class DomainBooks {
   // Attributes every interval that ends at or before `safe_ns`.
   void close(std::int64_t safe_ns);
 
-  std::vector<RowEnergy> energies() const;               // by row
+  // Leaves what was booked after `earlier`, a copy of this object.
+  void subtract(const DomainBooks& earlier);
+
+  std::vector<RowEnergy> energies() const;  // by row
   std::int64_t closed_ns() const { return closed_ns_; }  // end of the last interval attributed
   std::int64_t total_uj() const { return total_uj(closed_); }
   std::int64_t marked_uj() const { return total_uj(marked_); }  // as of the last boundary
@@ -75,6 +78,8 @@ class DomainBooks {
     double last_part = 0;  // p of the last interval
     double jitter = 0;     // Sum_k (p_k - p_k+1)^2 Var(reading)
     double low_slack = 0, high_slack = 0;
+
+    void subtract(const Account& earlier, double reading_variance);
   };
   // Uncertainty of the meter itself; it may shrink again.
   struct Slack {
@@ -84,6 +89,7 @@ class DomainBooks {
     double shown = 0;   // since then, as the meter says; rows are scaled to it
     void show(double reading) { shown = std::max(0.0, reading - before); }
     double grow(double reading);
+    void subtract(const Slack& earlier);
   };
 
   bool concerns(const Activity& activity) const;

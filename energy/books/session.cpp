@@ -214,7 +214,7 @@ Ledger Session::end_window(const std::string& name) {
 }
 
 void Session::begin_step(Phase phase) {
-  if (!options_.sample_steps) return;
+  if (!options_.sample_steps || !profiler_.uses_device()) return;
   const std::lock_guard lock(mutex_);
   profiler_.begin_step(sampler_of_steps_.begin(phase, now_ns()));
 }

@@ -37,7 +37,8 @@ void StepSampler::note_duration(Phase next, std::int64_t now_ns) {
 void StepSampler::decide() {
   const double plain = median_ns(plain_ns_);
   cost_ = plain > 0 ? std::max(0.0, median_ns(timed_ns_) / plain - 1) : 0;
-  every_ = static_cast<int>(std::clamp(std::ceil(cost_ / kMostCost), 1.0, double{kMostEvery}));
+  const double wanted = std::ceil(cost_ / kMostCost - 1e-9);
+  every_ = static_cast<int>(std::clamp(wanted, 1.0, double{kMostEvery}));
 }
 
 }  // namespace hg::energy

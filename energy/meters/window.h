@@ -16,11 +16,12 @@ struct Window {
 };
 
 // Runs body(calls) for at least `seconds`, and longer (up to ten times that) until the meter has
-// counted a thousand of RAPL's units.
+// counted a thousand of RAPL's units, and until a counter that moves too seldom for so short a
+// window has moved ten times. body() returns when the work is done.
 Window measure(Meter& meter, double seconds, const std::function<void(std::uint64_t calls)>& body);
 
-// What the machine draws while this process sleeps. None without a meter that measures: a model
-// would only repeat its own assumption.
+// What the machine draws while this process sleeps, over ten moves of each counter (2.5 s at most).
+// None without a meter that measures: a model would only repeat its own assumption.
 std::optional<Watts> idle_power(Meter& meter);
 
 }  // namespace hg::energy

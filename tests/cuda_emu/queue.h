@@ -5,7 +5,9 @@
 
 namespace hg::emu {
 
-void queue_work();  // a kernel or a product is started
+void queue_work();              // a kernel or a product is started
+std::uint64_t launches();       // of them so far
+std::uint64_t event_records();  // so far
 // How often the host has waited for work that it did not know to be done: on streams and events,
 // and in copies from and to host memory that the device cannot reach by itself.
 std::uint64_t host_waits();

@@ -36,7 +36,7 @@ namespace {
 constexpr unsigned kMaxThreads = 1024, kMaxGridYZ = 65535, kMaxGridX = 0x7fffffff;
 constexpr std::size_t kMaxDynamicShared = 48 * 1024;
 
-std::uint64_t queued = 0, waited_for = 0, waits = 0;
+std::uint64_t queued = 0, waited_for = 0, waits = 0, launched = 0, recorded = 0;
 std::map<const std::byte*, std::size_t> pinned;  // host memory that the device reaches
 
 bool is_pinned(const void* p) {
@@ -85,8 +85,11 @@ unsigned atomicAdd(unsigned* p, unsigned v) {
 void hg::emu::queue_work() {
   const std::lock_guard lock(device_mutex());
   ++queued;
+  ++launched;
 }
 std::uint64_t hg::emu::host_waits() { return waits; }
+std::uint64_t hg::emu::launches() { return launched; }
+std::uint64_t hg::emu::event_records() { return recorded; }
 
 cudaError_t hg::emu::check_launch(const cudaLaunchConfig_t& config) {
   queue_work();
@@ -218,6 +221,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(hg::emu::device_mutex());
+  ++recorded;
   *event = {std::chrono::steady_clock::now(), true, queued, stream,
             stream ? stream->done + stream->later.size() : 0};
   return cudaSuccess;

@@ -1,7 +1,6 @@
 #include "tests/ops/cuda_parity.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "tensor/run.h"
 #include "tensor/transfer.h"
@@ -14,17 +13,6 @@ namespace {
 constexpr double kTolerance = 1e-4;
 // Emulated threads are slow; such sizes hold full blocks, tiles and tails.
 constexpr std::int64_t kMostElements = 1 << 17;
-
-// A strided view stays one: the last two axes of dense contents, swapped.
-Tensor moved(const Tensor& t, Device device) {
-  if (t.contiguous()) return to_device(t, device);
-  TensorSpec dense = t.spec(), strided = t.spec();
-  dense.strides = strided.strides = t.strides();
-  const int r = t.rank();
-  std::swap(dense.shape[r - 1], dense.shape[r - 2]);
-  std::swap(dense.strides[r - 1], dense.strides[r - 2]);
-  return to_device(t.view(dense), device).view(strided);
-}
 
 std::int64_t elements(In tensors) {
   std::int64_t n = 0;
@@ -44,10 +32,10 @@ void check_cuda_parity(const OpUnderTest& op) {
     auto ref_out = empty_references<double>(sample.op->infer(in));
     op.reference(*sample.op, ref_in, ref_out);
     Tensors device_in, out;
-    for (const Tensor& t : in) device_in.push_back(moved(t, Device::cuda));
+    for (const Tensor& t : in) device_in.push_back(to_device_as_view(t, Device::cuda));
     for (const Tensor& t : run(*sample.op, device_in)) {
       CHECK(t.device() == Device::cuda);
-      out.push_back(moved(t, Device::cpu));
+      out.push_back(to_device_as_view(t, Device::cpu));
     }
     check_outputs(out, ref_out, std::max(kTolerance, sample.tolerance));
     ++checked;

@@ -18,8 +18,9 @@ struct ProfileOptions : ModelOptions {
 int profile_command(const ProfileOptions& options);
 
 struct OpsOptions {
-  std::string filter;
+  std::string filter, device = "cpu";
   std::int64_t threads = 0;
+  std::uint64_t bytes = 4 << 20;  // of an op's inputs and outputs
   bool json = false;
 };
 int ops_command(const OpsOptions& options);
@@ -35,8 +36,9 @@ struct AttentionBenchOptions {
 int attention_command(const AttentionBenchOptions& options);
 
 struct CalibrateOptions {
-  std::string out, name;
-  double seconds = 0.3;  // of one trial
+  std::string out, name, device = "cpu";
+  double seconds = 0.3;      // of one trial
+  std::int64_t enlarge = 0;  // the GPU's kernels, so many times as many rows; 0: as suits a GPU
   std::int64_t threads = 0;
 };
 int calibrate_command(const CalibrateOptions& options);

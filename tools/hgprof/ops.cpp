@@ -1,7 +1,6 @@
 // hgprof ops: each registered op alone, on inputs of a layer's size.
 #include <nlohmann/json.hpp>
 
-#include "energy/meters/choice.h"
 #include "energy/meters/window.h"
 #include "tensor/base/columns.h"
 #include "tensor/base/usage_error.h"
@@ -9,6 +8,8 @@
 #include "tensor/op.h"
 #include "tensor/ops/registry.h"
 #include "tensor/run.h"
+#include "tensor/transfer.h"
+#include "tools/hgprof/bench_device.h"
 #include "tools/hgprof/commands.h"
 #include "tools/hgprof/enlarge.h"
 #include "train/statistics/sample.h"
@@ -21,7 +22,6 @@ using Json = nlohmann::ordered_json;
 constexpr int kTrialsPerOp = 5;
 constexpr double kTrialSeconds = 0.1, kWarmUpSeconds = 0.02;
 constexpr double kWidestSpread = 0.2;  // beyond it the figures mean nothing
-constexpr std::uint64_t kBytes = 4 << 20;
 
 struct OpFigures {
   std::string class_name, op, inputs;
@@ -38,14 +38,16 @@ std::string shapes_of(In inputs) {
   return text;
 }
 
-OpFigures profile_op(const OpInfo& info, energy::Meter& meter) {
-  const Sample sample = enlarged(info.samples(), kBytes);
-  const Tensors in = make_inputs(sample, DType::f32);
+OpFigures profile_op(const OpInfo& info, Device device, std::uint64_t bytes, energy::Meter& meter) {
+  const Sample sample = enlarged(info.samples(), bytes);
+  Tensors in = make_inputs(sample, DType::f32);
+  for (Tensor& t : in) t = to_device_as_view(t, device);
   OpFigures f{
       std::string(info.class_name), std::string(sample.op->name()), shapes_of(in), {}, 0, 0, 0, 0};
   f.cost = sample.op->cost(in, run(*sample.op, in)).total();
   const auto repeat = [&](std::uint64_t calls) {
     for (std::uint64_t i = 0; i < calls; ++i) run(*sample.op, in);
+    finish(device);
   };
   energy::measure(meter, kWarmUpSeconds, repeat);
   std::vector<double> seconds, joules;
@@ -115,12 +117,13 @@ int ops_command(const OpsOptions& options) {
         std::string(info.stem).find(options.filter) != std::string::npos)
       chosen.push_back(info);
   usage_require(!chosen.empty(), "--filter", "no op's name holds \"{}\"", options.filter);
-  const energy::MeterChoice choice = energy::open_meter();
+  const Device device = bench_device(options.device);
+  const energy::MeterChoice choice = open_meter_for(device);
   energy::Meter& meter = *choice.meter;
   Json ops = Json::array();
   if (!options.json) print_header();
   for (const OpInfo& info : chosen) {
-    const OpFigures f = profile_op(info, meter);
+    const OpFigures f = profile_op(info, device, options.bytes, meter);
     if (options.json)
       ops.push_back(to_json(f));
     else
@@ -131,14 +134,18 @@ int ops_command(const OpsOptions& options) {
                              {{"source", meter.source()},
                               {"kind", energy::to_string(meter.kind())},
                               {"name", meter.name()}}},
+                            {"device", to_string(device)},
                             {"threads", cpu::threads()},
                             {"trials", kTrialsPerOp},
                             {"ops", ops}}
                            .dump());
   else
-    print_folded(stdout, fmt::format("{} threads, {} trials; energy: {} by {} ({})\n",
-                                     cpu::threads(), kTrialsPerOp, energy::to_string(meter.kind()),
-                                     meter.name(), meter.source()));
+    print_folded(stdout,
+                 fmt::format("{}, {} trials; energy: {} by {} ({})\n",
+                             device == Device::cpu ? fmt::format("{} threads", cpu::threads())
+                                                   : std::string("GPU"),
+                             kTrialsPerOp, energy::to_string(meter.kind()), meter.name(),
+                             meter.source()));
   return 0;
 }
 

@@ -41,6 +41,7 @@ RunEnergy::RunEnergy(const RunConfig& run, const RunEnergyOptions& options)
       files_(options.folder) {
   energy::SessionOptions session;
   session.calibration = energy::load_calibration(run.energy_profile);
+  session.sample_steps = true;
   session.save = [this](const Ledger& books) { write(books); };
   emissions_.run_id = random_uuid();
   if (options.resume && keeps_files_) earlier_ = files_.load(options.known, emissions_);

@@ -65,6 +65,8 @@ class RunEnergy {
   // Share of the forward pass in the FLOPs of training so far.
   double forward_share() const;
 
+  // A step of training, or a batch of phase `eval`, begins: on a GPU, some are timed op by op.
+  void begin_step(Phase phase) { session_->begin_step(phase); }
   // Books work of a loader's thread under phase `data`.
   void note_loading(Split split, std::int64_t start_ns, std::int64_t end_ns);
   // The files, as of now, once the first rank has the books of all. What cannot be written ends no

@@ -240,7 +240,11 @@ bool Trainer::train_epoch(Progress& progress) {
   if (position_.batch == 0) position_.flops_before_epoch = flops().all;
   last_joules_ = energy::to_joules({energy_uj_}).value;
   phase_->start_epoch(position_.epoch, position_.batch);
-  while (const auto step = phase_->step()) {
+  const auto next_step = [this] {
+    energy_->begin_step(Phase::forward);
+    return phase_->step();
+  };
+  while (const auto step = next_step()) {
     const double elapsed = seconds_since(start);
     position_.epoch_loss += step->loss * static_cast<double>(step->images);
     position_.epoch_sparsity += step->sparsity * static_cast<double>(step->images);
@@ -313,7 +317,11 @@ bool Trainer::finish_epoch(Progress& progress) {
   const Flops before = flops();
   const bool evaluated = is_evaluated(phase_config(), position_.epoch);
   std::optional<EpochReport> report(std::in_place);
-  if (evaluated) report = phase_->finish_epoch([this] { return must_stop(); });
+  const auto next_batch = [this] {
+    energy_->begin_step(Phase::eval);
+    return must_stop();
+  };
+  if (evaluated) report = phase_->finish_epoch(next_batch);
   if (!report) {  // a resumed run begins it anew
     Flops undone = flops();
     flops_beside_ -= undone -= before;

@@ -119,7 +119,8 @@ TEST_CASE("a profile that is 30 % wrong and says so, or the default one, has int
     CHECK(tally->held_share() >= 93);
     CHECK(tally->mean_width() <= 20);  // not by saying nothing
   }
-  const Tally &cpu_default = found[2].cpu, &gpu_default = found[2].gpu, &slow_default = found[3].gpu;
+  const Tally &cpu_default = found[2].cpu, &gpu_default = found[2].gpu,
+              &slow_default = found[3].gpu;
   MESSAGE("default, CPU:           " << cpu_default.text());
   MESSAGE("default, GPU at 20 ms:  " << gpu_default.text());
   MESSAGE("default, GPU at 100 ms: " << slow_default.text());

@@ -1,6 +1,7 @@
 // A stand-in for NVIDIA's NVML, with two GPUs: 0000:01:00.0 or GPU-1, and 0000:02:00.0 or GPU-2.
 // HG_STUB_NVML says how it behaves, and may change while in use:
 //   counter     both count energy: 100 J at first; with each read 50 J more, the second 20 J
+//   steady      as counter, but they draw 80 W, and move every millisecond
 //   crowded     as counter; another process computes on the second as well
 //   mig         as counter; the second is divided into instances
 //   power       they only know their power: 120 W and 80 W
@@ -18,6 +19,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string>
 
 namespace {
@@ -79,6 +81,13 @@ int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* mj) {
   if (m == "power" || m == "mean" || m == "limited-power" || m == "unsupported" ||
       (m == "mixed" && i == 1))
     return kNotSupported;
+  if (m == "steady") {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    *mj = 80 * (static_cast<unsigned long long>(now.tv_sec) * 1000 +
+                static_cast<unsigned long long>(now.tv_nsec) / 1'000'000);
+    return kSuccess;
+  }
   *mj = energy_mj[i];
   if (m != "still" && m != "limited") energy_mj[i] += i == 0 ? 50'000 : 20'000;
   return kSuccess;

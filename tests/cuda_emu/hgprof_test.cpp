@@ -1,0 +1,62 @@
+// hgprof's commands for a GPU, on the emulated device and a stand-in for NVML: times are the
+// emulator's, but all that is read, fitted and written is as on a real one.
+#include <doctest/doctest.h>
+
+#include "energy/books/calibration.h"
+#include "tests/support/environment.h"
+#include "tests/support/temp_folder.h"
+#include "tools/hgprof/commands.h"
+
+namespace hg {
+namespace {
+
+using testing::contents_of;
+using testing::Environment;
+using testing::TempFolder;
+
+TEST_CASE("calibrate fits the GPU that is in use by its own meter") {
+  const Environment library("HG_NVML_LIB", HG_NVML_STUB), mode("HG_STUB_NVML", "steady"),
+      root("HG_POWERCAP_ROOT", "/nowhere");
+  const TempFolder folder;
+  prof::CalibrateOptions options;
+  options.out = folder / "profile.json";
+  options.device = "cuda";
+  options.seconds = 0.01;
+  options.enlarge = 1;
+  REQUIRE(prof::calibrate_command(options) == 0);
+  const energy::Calibration profile = energy::load_calibration(options.out);
+  CHECK(profile.meter.find("gpu 0000:02:00.0: energy counter") != std::string::npos);
+  REQUIRE(profile.domains[2]);
+  // 80 W, whatever runs.
+  CHECK(profile.domains[2]->coefficients[0] == doctest::Approx(80).epsilon(0.1));
+  CHECK(profile.domains[2]->coefficients[3] < 8);
+  CHECK(profile.times.ps_per_flop_mm > 0);
+}
+
+TEST_CASE("calibrate refuses a GPU that others use") {
+  const Environment library("HG_NVML_LIB", HG_NVML_STUB), mode("HG_STUB_NVML", "crowded");
+  const TempFolder folder;
+  prof::CalibrateOptions options;
+  options.out = folder / "profile.json";
+  options.device = "cuda";
+  CHECK(testing::message_of<Error>([&] {
+          prof::calibrate_command(options);
+        }).find("no meter measures this GPU alone") != std::string::npos);
+  CHECK(!std::filesystem::exists(options.out));
+}
+
+TEST_CASE("ops measures single ops on the GPU") {
+  const Environment library("HG_NVML_LIB", HG_NVML_STUB), mode("HG_STUB_NVML", "steady");
+  prof::OpsOptions options;
+  options.filter = "softmax";
+  options.device = "cuda";
+  options.bytes = 1 << 12;
+  options.json = true;
+  CHECK(prof::ops_command(options) == 0);
+  options.device = "tpu";
+  CHECK(testing::message_of<Error>([&] { prof::ops_command(options); }) ==
+        "--device: is tpu, expected cpu, cuda or auto");
+}
+
+}  // namespace
+}  // namespace hg
