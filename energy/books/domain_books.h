@@ -47,7 +47,7 @@ class DomainBooks {
   // Leaves what was booked after `earlier`, a copy of this object.
   void subtract(const DomainBooks& earlier);
 
-  std::vector<RowEnergy> energies() const;  // by row
+  std::vector<RowEnergy> energies() const;               // by row
   std::int64_t closed_ns() const { return closed_ns_; }  // end of the last interval attributed
   std::int64_t total_uj() const { return total_uj(closed_); }
   std::int64_t marked_uj() const { return total_uj(marked_); }  // as of the last boundary

@@ -140,12 +140,12 @@ int ops_command(const OpsOptions& options) {
                             {"ops", ops}}
                            .dump());
   else
-    print_folded(stdout,
-                 fmt::format("{}, {} trials; energy: {} by {} ({})\n",
-                             device == Device::cpu ? fmt::format("{} threads", cpu::threads())
-                                                   : std::string("GPU"),
-                             kTrialsPerOp, energy::to_string(meter.kind()), meter.name(),
-                             meter.source()));
+    print_folded(
+        stdout,
+        fmt::format(
+            "{}, {} trials; energy: {} by {} ({})\n",
+            device == Device::cpu ? fmt::format("{} threads", cpu::threads()) : std::string("GPU"),
+            kTrialsPerOp, energy::to_string(meter.kind()), meter.name(), meter.source()));
   return 0;
 }
 

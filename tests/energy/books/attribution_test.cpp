@@ -35,6 +35,8 @@ Activity op(RowId row, std::int64_t start, std::int64_t end, std::uint64_t bytes
   return {.start_ns = start, .end_ns = end, .bytes = bytes, .row = kFirstOp + row};
 }
 
+Activity placed(Activity a, Place place) { return a.place = place, a; }
+
 std::vector<std::int64_t> booked(const Attribution& a, std::size_t domain = 0) {
   std::vector<std::int64_t> all;
   for (const RowEnergy& e : a.energies(domain)) all.push_back(e.energy_uj);
@@ -83,6 +85,81 @@ TEST_CASE("an interval is shared by weight and an op across a boundary belongs t
   CHECK(a.work(kFirstOp + 1).thread_ns == 10 * kMs);
   CHECK(a.work(kFirstOp + 1).calls == 1);
   a.check();
+}
+
+TEST_CASE("each domain has its own intervals, which end when its counter has moved") {
+  Calibration c = by_time();
+  c.domains[2] = DomainModel{{1, 0, 0, 0}, {}, 0, 100};
+  Attribution a(c, 1);
+  const auto reading = [](std::int64_t ms, std::int64_t package, std::int64_t gpu) {
+    MeterSample s = at(ms * kMs, package);
+    s.reading.domains[2] = counted(gpu);
+    return s;
+  };
+  a.start(reading(0, 0, 0));
+  a.add(op(0, 0, 20 * kMs));
+  a.add(placed(op(1, 0, 60 * kMs), Place::gpu));
+  a.boundary(reading(20, 200, 0));
+  a.close(20 * kMs);
+  CHECK(a.total_uj(0) == 200);
+  CHECK(a.marked_uj() == 200);
+  a.add(op(0, 20 * kMs, 40 * kMs));
+  a.boundary(reading(40, 400, 0));
+  a.close(40 * kMs);
+  a.add(placed(op(2, 60 * kMs, 80 * kMs), Place::gpu));
+  MeterSample lump = reading(90, 900, 8000);  // what the GPU drew until it moved at 80 ms
+  lump.reading.as_of[2] = {80 * kMs, 20 * kMs};
+  a.boundary(lump);
+  a.close(NotedUntil{});
+  a.check();
+  CHECK(booked(a) == Uj{500, 0, 400, 0, 0});
+  CHECK(booked(a, 2) == Uj{0, 0, 0, 6000, 2000});
+  CHECK(a.marked_uj() == 8900);
+  // From one move to the next, in 20 ms of which it lay.
+  CHECK(a.reading_variance(2) == doctest::Approx((61.0 * 61.0 + 2000.0 * 2000.0) / 12));
+}
+
+TEST_CASE("what runs on the GPU weighs there alone, and launching it is work of a thread") {
+  Calibration c = by_time();
+  c.domains[0]->coefficients = {0, 1, 0, 1};
+  c.domains[2] = DomainModel{{0, 1, 0, 0}, {}, 0, 100};
+  Attribution a(c, 2);
+  MeterSample end = at(10 * kMs, 1000);
+  MeterSample begin = at(0, 0);
+  begin.reading.domains[2] = counted(0);
+  end.reading.domains[2] = counted(5000);
+  end.cpu_ns = 8 * kMs;
+  a.start(begin);
+  a.add(placed(op(0, 0, 2 * kMs), Place::launch));
+  Activity product{.start_ns = kMs, .end_ns = 9 * kMs, .flops_mm = 1'000'000'000'000};
+  product.row = kFirstOp;
+  product.width = 2;
+  a.add(placed(product, Place::gpu));
+  a.add(op(1, 0, 2 * kMs));
+  a.boundary(end);
+  a.close(10 * kMs);
+  CHECK(booked(a) == Uj{500, 0, 250, 250});  // of 8 ms of threads, ops took 4
+  CHECK(booked(a, 2) == Uj{0, 0, 5000, 0});
+  CHECK(a.work(kFirstOp).calls == 1);
+  CHECK(a.work(kFirstOp).flops == 1'000'000'000'000);
+  CHECK(a.work(kFirstOp).thread_ns == 16 * kMs);
+}
+
+TEST_CASE("a counter that has not moved keeps its interval, unless it is to end at once") {
+  Attribution a(by_time(), 1);
+  a.start(at(0, 0));
+  a.add(op(0, 0, 5 * kMs));
+  a.boundary(at(5 * kMs, 0));
+  a.close(5 * kMs);
+  a.add(op(1, 5 * kMs, 10 * kMs));
+  a.boundary(at(10 * kMs, 1000));
+  a.close(10 * kMs);
+  CHECK(booked(a) == Uj{0, 0, 500, 500});
+  a.add(op(0, 10 * kMs, 20 * kMs));
+  a.boundary(at(20 * kMs, 1000), true);
+  a.boundary(at(30 * kMs, 1600));
+  a.close(30 * kMs);
+  CHECK(booked(a) == Uj{600, 0, 500, 500});
 }
 
 TEST_CASE("nothing is attributed before it is safe") {
