@@ -9,8 +9,9 @@
 
 namespace hg {
 
-// The meter of this rank, for work on this device. One that counts a whole machine is read by the first rank there; with the
-// others it stands at 0, and the first rank's ops share the energy of all.
+// The meter of this rank, for work on this device. One that counts a whole machine is read by the
+// first rank there; with the others it stands at 0, and the first rank's ops share the energy of
+// all.
 energy::MeterChoice open_rank_meter(const Ranks& ranks, Device device);
 
 // What a rank tells the first.
