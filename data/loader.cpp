@@ -5,6 +5,7 @@
 
 #include "tensor/base/clock.h"
 #include "tensor/base/error.h"
+#include "tensor/cpu/parallel.h"
 #include "tensor/observer.h"
 #include "tensor/ops/normalize_pixels.h"
 #include "tensor/random.h"
@@ -22,6 +23,7 @@ LoaderOptions checked(const Dataset& dataset, const LoaderOptions& options) {
   require(options.img_size > 0 && options.in_channels > 0, "loader",
           "images of {} channels and {} pixels a side, expected 1 or more of each",
           options.in_channels, options.img_size);
+  require(options.workers >= 0, "loader", "{} workers, expected 0 or more", options.workers);
   require(options.views > 0, "loader", "{} views, expected 1 or more", options.views);
   require(dataset.size() > 0, "loader", "{} has no images", dataset.info().name);
   require(!options.drop_last || options.batch_size <= dataset.size(), "loader",
@@ -41,11 +43,13 @@ std::int64_t batch_count(const Dataset& dataset, const LoaderOptions& options) {
   return (dataset.size() + spare) / items;
 }
 
-std::size_t batches_ahead(const LoaderOptions& o) {
+// Two at least where several threads work, so that none waits for the batch of the others.
+std::size_t batches_ahead(const LoaderOptions& o, int workers) {
   const std::size_t side = static_cast<std::size_t>(o.img_size);
   const std::size_t pixels = static_cast<std::size_t>(items_of_batch(o) * o.views) *
                              static_cast<std::size_t>(o.in_channels) * side * side;
-  return std::clamp(kAheadBytes / (pixels * sizeof(float)), std::size_t{1}, kMostAhead);
+  const std::size_t bytes = pixels * (o.select ? sizeof(float) : 1);
+  return std::clamp(kAheadBytes / bytes, std::size_t{workers > 1 ? 2u : 1u}, kMostAhead);
 }
 
 std::uint64_t epoch_key(std::uint64_t seed, const char* name, std::int64_t epoch) {
@@ -60,37 +64,54 @@ Tensor Batch::input() const {
   return normalize_pixels(images, norm);
 }
 
+int workers_for(const Dataset& dataset) {
+  constexpr int kMost = 16;
+  return dataset.info().files ? std::clamp(cpu::threads(), 1, kMost) : 1;
+}
+
 Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
     : dataset_(dataset),
       options_(checked(dataset, options)),
+      worker_count_(options.workers > 0 ? options.workers : workers_for(dataset)),
       normalize_(options.normalization.value_or(dataset.normalization())
                      .for_channels(options.in_channels)),
       norm_(normalize_.as_tensor()),
       batch_items_(items_of_batch(options)),
       batches_(batch_count(dataset, options)),
-      ahead_(batches_ahead(options)),
-      fit_(options.img_size, options.in_channels),
-      pixels_(
-          Tensor::empty({1, options.in_channels, options.img_size, options.img_size}, DType::u8)),
-      selector_(options.select
-                    ? std::optional<PatchSelector>(std::in_place, *options.select, normalize_)
-                    : std::nullopt),
+      ahead_(batches_ahead(options, worker_count_)),
       balanced_(options.balance
                     ? std::optional<BalancedOrder>(std::in_place, dataset, *options.balance)
-                    : std::nullopt),
-      worker_([this] { work(); }) {
-  if (selector_ && options_.on_work)
-    selector_->on_op([this](bool begins) { tell_work(begins ? Telling::rest : Telling::begin); });
+                    : std::nullopt) {
+  try {
+    while (std::ssize(threads_) < worker_count_) add_worker();
+  } catch (...) {  // no more threads to be had
+    end_threads();
+    throw;
+  }
 }
 
-Loader::~Loader() {
+Loader::~Loader() { end_threads(); }
+
+void Loader::add_worker() {
+  const Shape item{1, options_.in_channels, options_.img_size, options_.img_size};
+  Worker& worker = workers_.emplace_back(Fit(options_.img_size, options_.in_channels), Image{},
+                                         Tensor::empty(item, DType::u8));
+  if (options_.select) worker.selector.emplace(*options_.select, normalize_);
+  if (options_.select && options_.on_work)
+    worker.selector->on_op([this, &worker](bool begins) {
+      tell_work(worker, begins ? Telling::rest : Telling::begin);
+    });
+  threads_.emplace_back([this, &worker] { work(worker); });
+}
+
+void Loader::end_threads() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
     ++generation_;
   }
-  wake_worker_.notify_one();
-  worker_.join();
+  wake_workers_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
@@ -99,55 +120,125 @@ void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
           "batch {} of epoch {}, which has {}", first_batch, epoch, batches_);
   {
     const std::lock_guard lock(mutex_);
-    epoch_ = {epoch, ++generation_};
+    ++generation_;
+    epoch_ = epoch;
     to_make_ = to_take_ = first_batch;
-    ready_.clear();
-    failure_ = nullptr;
+    queue_.clear();
+    failed_ = false;
   }
-  wake_worker_.notify_one();
+  wake_workers_.notify_all();
 }
 
 bool Loader::next(Batch& batch) {
   std::unique_lock lock(mutex_);
-  require(epoch_.number >= 0, "loader", "next before start_epoch");
+  require(epoch_ >= 0, "loader", "next before start_epoch");
   if (to_take_ == batches_) return false;
-  wake_reader_.wait(lock, [&] { return !ready_.empty() || failure_; });
-  if (ready_.empty()) std::rethrow_exception(failure_);
-  Made made = std::move(ready_.front());
-  ready_.pop_front();
+  wake_reader_.wait(lock, [&] { return !queue_.empty() && queue_.front()->done; });
+  if (queue_.front()->failure) std::rethrow_exception(queue_.front()->failure);
+  const std::shared_ptr<Making> made = std::move(queue_.front());
+  queue_.pop_front();
   ++to_take_;
   lock.unlock();
-  wake_worker_.notify_one();
-  made.sent.arrive();
-  batch = std::move(made.batch);
+  wake_workers_.notify_all();
+  made->sent.arrive();
+  batch = std::move(made->batch);
   return true;
 }
 
-void Loader::work() {
+void Loader::work(Worker& worker) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    wake_worker_.wait(lock, [&] {
-      const bool open = epoch_.number >= 0 && !failure_ && to_make_ < batches_;
-      return stop_ || (open && ready_.size() < ahead_);
-    });
+    wake_workers_.wait(lock, [&] { return stop_ || has_work(); });
     if (stop_) return;
-    const Epoch epoch = epoch_;
-    const std::int64_t index = to_make_;
+    tell_work(worker, Telling::begin);
+    const Share share = give_out();
     lock.unlock();
-    try {
-      Made next;
-      const bool made = make_batch(epoch, index, next.batch);
-      if (made) next.sent = send(next.batch);
-      lock.lock();
-      if (epoch.generation != generation_) continue;  // nobody waits for this one any more
-      ready_.push_back(std::move(next));
-      ++to_make_;
-    } catch (...) {
-      if (!lock.owns_lock()) lock.lock();
-      if (epoch.generation != generation_) continue;
-      failure_ = std::current_exception();
-    }
+    make_share(worker, share);
+    lock.lock();
+    if (!completes(share, worker)) continue;
+    lock.unlock();
+    send(*share.of);
+    lock.lock();
+    share.of->done = true;
     wake_reader_.notify_one();
+  }
+}
+
+bool Loader::has_work() const {
+  if (epoch_ < 0 || failed_) return false;
+  const bool unfinished = !queue_.empty() && queue_.back()->given_out < queue_.back()->slots;
+  return unfinished || (queue_.size() < ahead_ && to_make_ < batches_);
+}
+
+// Of the last batch, or of a new one. Several threads share a batch in small parts, so that they
+// finish it together.
+Loader::Share Loader::give_out() {
+  constexpr std::int64_t kSharesOfThread = 4, kLargestShare = 16;
+  if (queue_.empty() || queue_.back()->given_out == queue_.back()->slots) begin_batch();
+  const std::shared_ptr<Making>& last = queue_.back();
+  const std::int64_t size = worker_count_ == 1
+                                ? last->slots
+                                : std::clamp(last->slots / (kSharesOfThread * worker_count_),
+                                             std::int64_t{1}, kLargestShare);
+  const std::int64_t begin = last->given_out;
+  last->given_out = std::min(last->slots, begin + size);
+  ++last->shares_out;
+  return {last, begin, last->given_out};
+}
+
+void Loader::begin_batch() {
+  const auto making = std::allocate_shared<Making>(CachedAllocator<Making>());
+  making->generation = generation_;
+  queue_.push_back(making);
+  try {
+    prepare(epoch_, to_make_++, *making);
+  } catch (...) {
+    fail_at(0, *making);
+  }
+}
+
+// Ends early if nobody waits for the batch any more.
+void Loader::make_share(Worker& worker, const Share& share) {
+  if (worker.selector) worker.selector->take_tally();  // of a share that was given up
+  std::int64_t slot = share.begin;
+  try {
+    for (; slot < share.end && generation_ == share.of->generation; ++slot) {
+      make_item(worker, slot, *share.of);
+      tell_work(worker, slot + 1 == share.end ? Telling::rest : Telling::now_and_then);
+    }
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    fail_at(slot, *share.of);
+  }
+}
+
+// The first slot that fails speaks for the batch: those before it have all been given out.
+void Loader::fail_at(std::int64_t slot, Making& making) {
+  if (making.generation == generation_) failed_ = true;
+  if (making.failure && making.faulty_slot < slot) return;
+  making.faulty_slot = slot;
+  making.failure = std::current_exception();
+}
+
+// Whether it was the batch's last share to be made.
+bool Loader::completes(const Share& share, Worker& worker) {
+  Making& making = *share.of;
+  if (worker.selector) {
+    const PatchSelector::Tally tally = worker.selector->take_tally();
+    making.batch.selection.unscored += tally.unscored;
+    making.batch.selection.flops += tally.flops;
+  }
+  --making.shares_out;
+  return making.shares_out == 0 && (making.given_out == making.slots || making.failure);
+}
+
+void Loader::send(Making& making) {
+  if (making.failure || making.generation != generation_) return;
+  try {
+    for (Tensor* t : making.batch.tensors()) *t = making.sent.send(*t, options_.device);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    fail_at(0, making);
   }
 }
 
@@ -165,13 +256,13 @@ void Loader::order_items(std::int64_t epoch) {
   shuffle(order_, stream);
 }
 
-bool Loader::make_batch(const Epoch& epoch, std::int64_t index, Batch& batch) {
-  tell_work(Telling::begin);
-  order_items(epoch.number);
+void Loader::prepare(std::int64_t epoch, std::int64_t index, Making& making) {
+  order_items(epoch);
   const std::int64_t first = index * batch_items_;
   const std::int64_t items = std::min(batch_items_, std::ssize(order_) - first);
   const std::int64_t n = items * options_.views;
-  const Draws draws = draws_of(epoch.number, index, n);
+  const Draws draws = draws_of(epoch, index, n);
+  Batch& batch = making.batch;
   batch.indices.reserve(static_cast<std::size_t>(n));
   for (std::int64_t i = first; i < first + items; ++i)
     batch.indices.insert(batch.indices.end(), static_cast<std::size_t>(options_.views),
@@ -183,34 +274,21 @@ bool Loader::make_batch(const Epoch& epoch, std::int64_t index, Batch& batch) {
     batch.keep = draws.keep;
   batch.lanes = options_.lanes;
   batch.seed = options_.seed;
-  batch.epoch = epoch.number;
-  batch.step = epoch.number * batches_ + index;
+  batch.epoch = epoch;
+  batch.step = epoch * batches_ + index;
   batch.labels = Tensor::empty({n}, DType::i64);
   batch.boxes = Tensor::zeros({n, 4});
   batch.has_box = Tensor::zeros({n}, DType::i64);
-  if (selector_) selector_->take_tally();  // of a batch that was given up
-  const auto [needed, enough] =
-      options_.needed ? options_.needed(batch) : std::pair(std::int64_t{0}, n);
-  for (std::int64_t slot = 0; slot < n; ++slot) {
-    if (generation_ != epoch.generation) return false;
-    make_item(slot, draws, needed <= slot && slot < enough, batch);
-    tell_work(slot + 1 == n ? Telling::rest : Telling::now_and_then);
-  }
-  if (selector_) batch.selection = selector_->take_tally();
-  return true;
-}
-
-SentAhead Loader::send(Batch& batch) const {
-  SentAhead sent;
-  for (Tensor* t : batch.tensors()) *t = sent.send(*t, options_.device);
-  return sent;
+  making.draws = draws;
+  making.slots = n;
+  making.needed = options_.needed ? options_.needed(batch) : std::pair(std::int64_t{0}, n);
 }
 
 Loader::Draws Loader::draws_of(std::int64_t epoch, std::int64_t index, std::int64_t images) const {
   Draws draws;
   draws.augment = epoch_key(options_.seed, "data.augment", epoch);
-  if (!selector_) return draws;
-  const PatchSelection& selection = selector_->selection();
+  if (!options_.select) return draws;
+  const PatchSelection& selection = *options_.select;
   const std::int64_t side = options_.img_size / selection.score.patch;
   const std::int64_t keep = selection.kept_in(epoch);
   if (keep < side * side && filters_batch(selection, options_.seed, epoch, index)) {
@@ -220,12 +298,12 @@ Loader::Draws Loader::draws_of(std::int64_t epoch, std::int64_t index, std::int6
   return draws;
 }
 
-void Loader::tell_work(Telling what) {
+void Loader::tell_work(Worker& worker, Telling what) const {
   if (!options_.on_work) return;
   const std::int64_t now = now_ns();
-  if (what == Telling::now_and_then && now - told_ns_ < kTellNs) return;
-  if (what != Telling::begin) options_.on_work(told_ns_, now);
-  told_ns_ = now;
+  if (what == Telling::now_and_then && now - worker.told_ns < kTellNs) return;
+  if (what != Telling::begin) options_.on_work(worker.told_ns, now);
+  worker.told_ns = now;
 }
 
 std::int64_t Loader::draw_number(std::int64_t slot, const Batch& batch) const {
@@ -237,18 +315,21 @@ Augmentation Loader::augmentation(std::uint64_t key, std::int64_t number) const 
   return draw_augmentation(key, number, options_.img_size, dataset_.info().mirrors);
 }
 
-void Loader::make_item(std::int64_t slot, const Draws& draws, bool needed, Batch& batch) {
+void Loader::make_item(Worker& worker, std::int64_t slot, Making& making) const {
+  Batch& batch = making.batch;
   const std::int64_t item = batch.indices[static_cast<std::size_t>(slot)];
-  const Augmentation how = augmentation(draws.augment, draw_number(slot, batch));
+  const Augmentation how = augmentation(making.draws.augment, draw_number(slot, batch));
+  const bool needed = making.needed.first <= slot && slot < making.needed.second;
   const Box* const box = dataset_.box(item);
-  if (needed || box) dataset_.get(item, image_);
+  if (needed || box) dataset_.get(item, worker.image);
   if (needed) {
-    augment(fit_(image_), how, pixels_.data<std::uint8_t>());
-    write_pixels(slot, draws, batch);
+    augment(worker.fit(worker.image), how, worker.pixels.data<std::uint8_t>());
+    write_pixels(worker, slot, making);
   }
   batch.labels.data<std::int64_t>()[slot] = dataset_.label(item);
   if (box) {
-    const UnitBox b = place_box(*box, image_.width, image_.height, options_.img_size, how);
+    const UnitBox b =
+        place_box(*box, worker.image.width, worker.image.height, options_.img_size, how);
     const float placed[4] = {(b.x0 + b.x1) / 2, (b.y0 + b.y1) / 2, b.x1 - b.x0, b.y1 - b.y0};
     std::copy_n(placed, 4, batch.boxes.data<float>() + 4 * slot);
     batch.has_box.data<std::int64_t>()[slot] = b.valid;
@@ -264,18 +345,19 @@ Tensor Loader::empty_images(std::int64_t n, const Draws& draws) const {
   return Tensor::empty({n, draws.keep.dim(1), options_.in_channels * patch * patch});
 }
 
-void Loader::write_pixels(std::int64_t slot, const Draws& draws, Batch& batch) {
+void Loader::write_pixels(Worker& worker, std::int64_t slot, Making& making) const {
+  const Batch& batch = making.batch;
   const std::int64_t size = batch.images.numel() / batch.size();
-  if (!draws.keep.defined()) {
-    std::copy_n(pixels_.data<std::uint8_t>(), size,
+  if (!making.draws.keep.defined()) {
+    std::copy_n(worker.pixels.data<std::uint8_t>(), size,
                 batch.images.data<std::uint8_t>() + slot * size);
     return;
   }
   float* const out = batch.images.data<float>() + slot * size;
-  const std::int64_t k = draws.keep.dim(1);
-  const std::span<std::int64_t> keep(draws.keep.data<std::int64_t>() + slot * k,
+  const std::int64_t k = making.draws.keep.dim(1);
+  const std::span<std::int64_t> keep(making.draws.keep.data<std::int64_t>() + slot * k,
                                      static_cast<std::size_t>(k));
-  (*selector_)(pixels_, draws.select, draw_number(slot, batch), keep, out);
+  (*worker.selector)(worker.pixels, making.draws.select, draw_number(slot, batch), keep, out);
 }
 
 }  // namespace hg

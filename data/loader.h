@@ -1,6 +1,6 @@
-// Batches of a data set, made ahead of time on a thread of their own. Whatever is random depends on
-// seed, epoch, item and view alone, so an epoch that is entered at any batch, at any speed, gives
-// the same bits.
+// Batches of a data set, made ahead of time on threads of their own. Whatever is random depends on
+// seed, epoch, item and view alone, so an epoch that is entered at any batch, at any speed, with
+// any number of threads, gives the same bits.
 #pragma once
 
 #include <array>
@@ -9,9 +9,11 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "data/class_balance.h"
 #include "data/dataset.h"
@@ -38,12 +40,17 @@ struct LoaderOptions {
   std::optional<PatchSelection> select;        // none: every batch has all patches
   Device device = Device::cpu;                 // where batches are wanted
   // Which images [first, second) of a batch are needed here; none: all. The others have labels and
-  // boxes, but neither pixels nor patches. Asked on the loader's thread, of shapes alone.
+  // boxes, but neither pixels nor patches. Asked on a thread of the loader's, of shapes alone.
   std::function<std::pair<std::int64_t, std::int64_t>(const Batch&)> needed;
-  // Called on the loader's thread for each stretch of its work outside ops, at most some
-  // milliseconds long, on the clock of now_ns().
+  // Called on each of the loader's threads for each stretch of its work outside ops, at most some
+  // milliseconds long or one image, on the clock of now_ns().
   std::function<void(std::int64_t start_ns, std::int64_t end_ns)> on_work;
+  int workers = 0;  // threads; 0: as said at workers_for()
 };
+
+// Threads that suit a data set: one where images are in memory, else as many as ops may use here,
+// but not more than 16.
+int workers_for(const Dataset& dataset);
 
 struct Batch {
   // [B,C,H,W] u8 with norm; f32 and normalised, if there is no norm; or patches [B, k, C p p] f32
@@ -82,60 +89,80 @@ class Loader {
   bool next(Batch& batch);
 
  private:
-  struct Epoch {
-    std::int64_t number = -1;
-    std::uint64_t generation = 0;  // counts start_epoch calls
-  };
-  void work();
-  void order_items(std::int64_t epoch);
-  // The number of a slot's draw in the streams: each view of each item has its own.
-  std::int64_t draw_number(std::int64_t slot, const Batch& batch) const;
-  // False if it was given up, because another epoch was started or the loader ends.
-  bool make_batch(const Epoch& epoch, std::int64_t index, Batch& batch);
-  SentAhead send(Batch& batch) const;
   // What is random about a batch.
   struct Draws {
     std::uint64_t augment = 0, select = 0;  // keys of the streams
     Tensor keep;                            // [B,k], to be chosen; undefined: all patches are kept
   };
+  // A batch that is being made, or waits to be taken. Shares of its slots are given out in order.
+  struct Making {
+    std::uint64_t generation = 0;
+    Batch batch;
+    Draws draws;
+    std::int64_t slots = 0, given_out = 0, shares_out = 0;
+    std::pair<std::int64_t, std::int64_t> needed;  // slots [first, second) whose pixels are made
+    std::int64_t faulty_slot = INT64_MAX;  // the first one that failed, and how
+    std::exception_ptr failure;
+    bool done = false;
+    SentAhead sent;  // to options_.device; declared last, as it must not outlive the batch
+  };
+  struct Share {
+    std::shared_ptr<Making> of;
+    std::int64_t begin = 0, end = 0;  // slots
+  };
+  // What one thread works with.
+  struct Worker {
+    Fit fit;
+    Image image;
+    Tensor pixels;  // u8 [1,C,H,W] of an item, before normalisation
+    std::optional<PatchSelector> selector;
+    std::int64_t told_ns = 0;  // work before this has been told
+  };
+
+  void add_worker();
+  void end_threads();
+  void work(Worker& worker);
+  void make_share(Worker& worker, const Share& share);
+  void send(Making& making);
+  // These with the lock held.
+  bool has_work() const;
+  Share give_out();
+  void begin_batch();
+  bool completes(const Share& share, Worker& worker);
+  void fail_at(std::int64_t slot, Making& making);
+
+  void order_items(std::int64_t epoch);
+  // The number of a slot's draw in the streams: each view of each item has its own.
+  std::int64_t draw_number(std::int64_t slot, const Batch& batch) const;
+  void prepare(std::int64_t epoch, std::int64_t index, Making& making);
   Draws draws_of(std::int64_t epoch, std::int64_t index, std::int64_t images) const;
-  void make_item(std::int64_t slot, const Draws& draws, bool needed, Batch& batch);
+  void make_item(Worker& worker, std::int64_t slot, Making& making) const;
   Tensor empty_images(std::int64_t n, const Draws& draws) const;
-  void write_pixels(std::int64_t slot, const Draws& draws, Batch& batch);
+  void write_pixels(Worker& worker, std::int64_t slot, Making& making) const;
   Augmentation augmentation(std::uint64_t key, std::int64_t number) const;
   enum class Telling { begin, now_and_then, rest };
-  void tell_work(Telling what);
+  void tell_work(Worker& worker, Telling what) const;
 
   const Dataset& dataset_;
   const LoaderOptions options_;
+  const int worker_count_;
   const Normalizer normalize_;
   const Tensor norm_;
   const std::int64_t batch_items_, batches_;
-  const std::size_t ahead_;  // batches kept ready
+  const std::size_t ahead_;  // batches kept ready or in the making
+  std::deque<Worker> workers_;
 
-  // Of the worker alone.
-  Fit fit_;
-  Image image_;
-  Tensor pixels_;  // u8 [1,C,H,W] of an item, before normalisation
-  std::optional<PatchSelector> selector_;
+  std::mutex mutex_;  // of all below
+  std::condition_variable wake_workers_, wake_reader_;
   std::optional<BalancedOrder> balanced_;
   CachedVector<std::int64_t> order_;
   std::int64_t ordered_epoch_ = -1;
-  std::int64_t told_ns_ = 0;  // work before this has been told
-
-  std::mutex mutex_;
-  std::condition_variable wake_worker_, wake_reader_;
-  std::atomic<std::uint64_t> generation_{0};
-  Epoch epoch_;
-  std::int64_t to_make_ = 0, to_take_ = 0;  // batch indices of the epoch
-  struct Made {
-    Batch batch;
-    SentAhead sent;  // to options_.device; declared last, as it must not outlive the batch
-  };
-  std::deque<Made, CachedAllocator<Made>> ready_;
-  std::exception_ptr failure_;
-  bool stop_ = false;
-  std::thread worker_;  // last, so that it starts when all else is made
+  std::int64_t epoch_ = -1;
+  std::atomic<std::uint64_t> generation_{0};  // counts start_epoch calls; read without the lock
+  std::int64_t to_make_ = 0, to_take_ = 0;    // batch indices of the epoch
+  std::deque<std::shared_ptr<Making>, CachedAllocator<std::shared_ptr<Making>>> queue_;
+  bool failed_ = false, stop_ = false;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace hg

@@ -1,6 +1,8 @@
 #include "data/loader.h"
 
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <set>
@@ -8,6 +10,7 @@
 
 #include "data/shapes.h"
 #include "tensor/backend.h"
+#include "tensor/cpu/parallel.h"
 #include "tensor/observer.h"
 #include "tensor/ops/patchify.h"
 #include "tests/data/files.h"
@@ -540,6 +543,163 @@ TEST_CASE("classes of a batch follow from its size, or the fault is named") {
   contains(fault_of([&] { Loader(*data, balanced(3, 8)); }), "shapes has 2 of so many");
 }
 
+TEST_CASE("any number of workers gives the same bits") {
+  const auto data = some_shapes(61);
+  LoaderOptions zero = selecting(8);
+  zero.select->mode = PatchSelection::Mode::zero;
+  for (LoaderOptions options :
+       {options_for(8), training(8), selecting(8), zero, balanced(3, 2), two_views(5)}) {
+    options.workers = 1;
+    Loader single(*data, options);
+    const std::vector<Batch> expected = epoch_of(single, 2, 1);
+    for (const int workers : {2, 3, 7}) {
+      options.workers = workers;
+      Loader several(*data, options);
+      const std::vector<Batch> batches = epoch_of(several, 2, 1);
+      REQUIRE(batches.size() == expected.size());
+      for (std::size_t i = 0; i < batches.size(); ++i) {
+        check_equal(batches[i], expected[i]);
+        CHECK(batches[i].selection.flops == expected[i].selection.flops);
+        CHECK(batches[i].selection.unscored == expected[i].selection.unscored);
+      }
+    }
+  }
+}
+
+// Items wait until so many threads have asked for one.
+class Meeting final : public Dataset {
+ public:
+  explicit Meeting(std::size_t threads)
+      : Dataset({"meeting", "", {"a", "b"}, {{0.5f}, {0.5f}}}), threads_(threads) {}
+  std::int64_t size() const override { return 64; }
+  void get(std::int64_t i, Image& image) const override {
+    {
+      std::unique_lock lock(mutex_);
+      seen_.insert(std::this_thread::get_id());
+      all_.notify_all();
+      const auto met = [&] { return seen_.size() >= threads_; };
+      require(all_.wait_for(lock, std::chrono::minutes(1), met), "meeting", "too few");
+    }
+    image.reshape(1, 4, 4);
+    std::fill(image.pixels.begin(), image.pixels.end(), static_cast<std::uint8_t>(i));
+  }
+  std::int64_t label(std::int64_t) const override { return 0; }
+
+ private:
+  const std::size_t threads_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable all_;
+  mutable std::set<std::thread::id> seen_;
+};
+
+TEST_CASE("workers share a batch, and several batches") {
+  LoaderOptions options = options_for(64);
+  options.img_size = 4, options.in_channels = 1, options.workers = 3;
+  for (const std::int64_t batch_size : {64, 4, 1}) {
+    const Meeting data(3);
+    options.batch_size = batch_size;
+    Loader loader(data, options);
+    std::vector<float> values;
+    for (const Batch& batch : epoch_of(loader, 0))
+      for (std::int64_t i = 0; i < batch.size(); ++i)
+        values.push_back(batch.images.data<std::uint8_t>()[16 * i]);
+    REQUIRE(values.size() == 64);
+    for (std::size_t i = 0; i < 64; ++i) CHECK(values[i] == static_cast<float>(i));
+  }
+}
+
+TEST_CASE("of several faults the first in the batch is told, with any number of workers") {
+  class Faults final : public Dataset {
+   public:
+    Faults() : Dataset({"faults", "", {"a", "b"}, {{0.5f}, {0.5f}}}) {}
+    std::int64_t size() const override { return 64; }
+    void get(std::int64_t i, Image& image) const override {
+      require(i < 21, fmt::format("image {}", i), "damaged");
+      image.reshape(1, 4, 4);
+      std::fill(image.pixels.begin(), image.pixels.end(), 7);
+    }
+    std::int64_t label(std::int64_t) const override { return 0; }
+  };
+  const Faults data;
+  LoaderOptions options = options_for(16);
+  options.img_size = 4, options.in_channels = 1;
+  for (const int workers : {1, 2, 5}) {
+    options.workers = workers;
+    Loader loader(data, options);
+    for (int epoch = 0; epoch < 20; ++epoch) {
+      loader.start_epoch(epoch);
+      Batch batch;
+      CHECK(loader.next(batch));
+      CHECK(fault_of([&] { loader.next(batch); }) == "image 21: damaged");
+      CHECK(fault_of([&] { loader.next(batch); }) == "image 21: damaged");
+    }
+  }
+}
+
+TEST_CASE("several workers can be ended or sent to another epoch at any time") {
+  const auto data = some_shapes(200);
+  LoaderOptions options = selecting(4);
+  Loader first(*data, options);
+  const Batch expected = epoch_of(first, 9)[0];
+  options.workers = 3;
+  Loader loader(*data, options);
+  for (int round = 0; round < 30; ++round) {
+    Loader left(*data, options);
+    left.start_epoch(round);
+    Batch batch;
+    loader.start_epoch(round, round % 40);
+    for (int i = 0; i < round % 7; ++i) CHECK(loader.next(batch));
+    loader.start_epoch(9);
+    CHECK(loader.next(batch));
+    check_equal(batch, expected);
+  }
+}
+
+TEST_CASE("each worker tells its own work, ops left out") {
+  const auto data = some_shapes(64);
+  std::mutex mutex;
+  std::map<std::thread::id, std::vector<std::pair<std::int64_t, std::int64_t>>> told;
+  LoaderOptions options = selecting(16, 1);
+  options.workers = 3;
+  options.on_work = [&](std::int64_t start, std::int64_t end) {
+    const std::lock_guard lock(mutex);
+    told[std::this_thread::get_id()].emplace_back(start, end);
+  };
+  {
+    Loader loader(*data, options);
+    for (int epoch = 0; epoch < 3; ++epoch) epoch_of(loader, epoch);
+  }
+  std::size_t stretches = 0;
+  for (const auto& [thread, spans] : told) {
+    stretches += spans.size();
+    for (std::size_t i = 0; i < spans.size(); ++i) {
+      CHECK(spans[i].first <= spans[i].second);
+      if (i > 0) CHECK(spans[i - 1].second <= spans[i].first);
+    }
+  }
+  CHECK(stretches >= 3 * 64);  // scoring cuts the work on an image in two
+}
+
+TEST_CASE("image files have as many workers as threads, images in memory one") {
+  class Files final : public Dataset {
+   public:
+    Files()
+        : Dataset([] {
+            DatasetInfo info;
+            info.files = true;
+            return info;
+          }()) {}
+    std::int64_t size() const override { return 1; }
+    void get(std::int64_t, Image&) const override {}
+    std::int64_t label(std::int64_t) const override { return 0; }
+  };
+  CHECK(workers_for(*some_shapes()) == 1);
+  for (const int threads : {1, 3, 100}) {
+    const cpu::ThreadLimit limit(threads);
+    CHECK(workers_for(Files()) == std::min(cpu::threads(), 16));
+  }
+}
+
 TEST_CASE("wrong use of a loader is an error") {
   const auto data = some_shapes();
   Loader loader(*data, options_for(8));
@@ -551,6 +711,9 @@ TEST_CASE("wrong use of a loader is an error") {
   LoaderOptions blind = options_for(8);
   blind.views = 0;
   contains(fault_of([&] { Loader(*data, blind); }), "0 views");
+  LoaderOptions negative = options_for(8);
+  negative.workers = -1;
+  contains(fault_of([&] { Loader(*data, negative); }), "-1 workers, expected 0 or more");
   LoaderOptions options = options_for(8);
   options.select = selecting(8).select;
   options.select->keep = 17;

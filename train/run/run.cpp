@@ -1,5 +1,7 @@
 #include "train/run/run.h"
 
+#include <algorithm>
+
 #include "tensor/base/files.h"
 #include "tensor/base/folder_lock.h"
 #include "tensor/base/usage_error.h"
@@ -42,6 +44,9 @@ Config config_to_resume(const std::string& folder, const std::string& given,
   config.run.threads = wanted.run.threads;
   config.run.save_minutes = wanted.run.save_minutes;
   config.run.rank_timeout = wanted.run.rank_timeout;
+  config.data.workers = wanted.data.workers;
+  for (std::size_t i = 0; i < std::min(config.phases.size(), wanted.phases.size()); ++i)
+    config.phases[i].data.workers = wanted.phases[i].data.workers;
   config.run.joule_budget =
       wanted.run.joule_budget > 0 ? wanted.run.joule_budget : own.run.joule_budget;
   const std::int64_t epochs = wanted.phases.back().train.epochs;

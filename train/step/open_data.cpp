@@ -105,6 +105,7 @@ LoaderOptions loader_options(const Config& config, const PhaseConfig& phase, Spl
   options.lanes = config.run.lanes;
   options.select = patch_selection(config, phase, split);
   options.device = device_of(config.run);
+  options.workers = static_cast<int>(phase.data.workers);
   return options;
 }
 

@@ -1,7 +1,11 @@
-// Runs end with the same bits on any number of threads, and resumed on another number of them.
+// Runs end with the same bits on any number of threads, of training and of loading images, and
+// resumed on another number of them.
 #include <doctest/doctest.h>
 #include <signal.h>
 
+#include <map>
+
+#include "energy/books/ledger.h"
 #include "tests/support/resume.h"
 
 namespace {
@@ -31,7 +35,10 @@ epochs = 2
 grad_clip = 0.5
 )";
 
-Arguments on_threads(int threads) { return {"--threads", std::to_string(threads)}; }
+Arguments on_threads(int threads) {
+  return Arguments{"--threads", std::to_string(threads)} +
+         set({"data.workers=" + std::to_string(threads)});
+}
 
 struct Threads {
   explicit Threads(const std::string& phases) { put(config, kSettings + phases); }
@@ -107,4 +114,17 @@ TEST_CASE("a run goes on with the same bits on another number of threads") {
   check_refused(hgtrain(Arguments{"train", threads.config, "--out", whole, "--resume"} + longer +
                         set({"run.lanes=4"})),
                 2, {"config.toml", "settings"});
+}
+
+TEST_CASE("what every worker of the loader does is booked as loading") {
+  const Threads threads("");
+  for (const char* workers : {"data.workers=1", "data.workers=3"}) {
+    const std::string run = threads.done(workers, set({workers, "train.batch_size=1"}));
+    std::map<std::string, energy::LedgerRow> loading;
+    for (const auto& row : energy::parse_ledger_csv(contents_of(run + "/ledger.csv"), "ledger.csv"))
+      if (row.label.layer == "loader") loading[row.label.op] = row;
+    CHECK(loading["train"].calls >= 2 * 31);
+    CHECK(loading["test"].calls >= 2 * 23);
+    for (const auto& [split, row] : loading) CHECK(row.seconds > 0);
+  }
 }
