@@ -2,6 +2,7 @@
 // in builds without CUDA tensor/ops/absent.cpp does.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -21,7 +22,16 @@ Backend& backend();            // throws that reason
 CudaStream& stream();          // the one that all work goes to, in order
 std::uint64_t work_started();  // on the stream so far: kernels, products, copies, fills
 std::string pci_bus_id();      // of the device in use: "0000:65:00.0"
-void use_tf32(bool on);        // products by tensor cores, with 10 bits of mantissa; off by default
+struct DeviceFacts {
+  std::string name;
+  std::array<int, 2> capability{};  // major, minor
+  std::string driver, runtime;      // versions of CUDA
+  std::size_t memory_bytes = 0, free_bytes = 0;
+  // What it could do at best; 0 of an emulated device, which has no clock.
+  double flops_per_s = 0, tf32_flops_per_s = 0, bytes_per_s = 0;
+};
+DeviceFacts device_facts();
+void use_tf32(bool on);  // products by tensor cores, with 10 bits of mantissa; off by default
 
 // Copies that nobody waits for, in order with the stream's work. What is uploaded has been read
 // when the call returns.

@@ -1,5 +1,6 @@
 #include "tensor/run.h"
 
+#include <mutex>
 #include <utility>
 
 #include "tensor/cuda_device.h"
@@ -37,6 +38,9 @@ void launch(const Op& op, In in, Out out) {
   if (dry) return;
   const Device device = in.empty() ? out[0].device() : in[0].device();
   if (device == Device::cpu) return op.cpu(in, out);
+  // Ops share the stream, handles of cuBLAS and plans of products.
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
   op.cuda(in, out, cuda::stream());
 }
 

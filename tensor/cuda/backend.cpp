@@ -94,7 +94,12 @@ class PinnedDownload final : public Download {
     device_.copy(data_, from, bytes);
     there_.record(device_.stream().handle());
   }
-  ~PinnedDownload() override { device_.pinned().deallocate(data_, device_.stream().handle()); }
+  ~PinnedDownload() override {
+    try {
+      device_.pinned().deallocate(data_, device_.stream().handle());
+    } catch (const Error&) {  // the device is lost, and whoever uses it next will say so
+    }
+  }
   const void* wait() override {
     there_.wait();
     return data_;
@@ -134,17 +139,6 @@ class CopiesAhead final : public UploadAhead {
   bool sent_ = false;
 };
 
-// Without a driver cudaGetDeviceCount fails and leaves the count as it was.
-std::string find_device() {
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaErrorInsufficientDriver)
-    return "no NVIDIA driver, or one too old for this build of CUDA";
-  if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) return "no NVIDIA GPU";
-  if (error != cudaSuccess) return fmt::format("CUDA cannot start: {}", cudaGetErrorString(error));
-  return {};
-}
-
 CudaBackend& the_backend() {
   const std::string reason = unavailable();
   require(reason.empty(), "cuda", "{}", reason);
@@ -154,11 +148,6 @@ CudaBackend& the_backend() {
 
 }  // namespace
 
-std::string unavailable() {
-  static const std::string& reason = *new std::string(find_device());
-  return reason;
-}
-bool compiled() { return true; }
 Backend& backend() { return the_backend(); }
 CudaStream& stream() { return the_backend().stream(); }
 std::uint64_t work_started() { return stream().work(); }

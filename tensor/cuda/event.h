@@ -8,8 +8,9 @@ namespace hg::cuda {
 
 class Event : NoCopy {
  public:
+  // Who waits for one sleeps meanwhile.
   explicit Event(unsigned flags = cudaEventDisableTiming) {
-    check(cudaEventCreateWithFlags(&handle_, flags), "cudaEventCreate");
+    check(cudaEventCreateWithFlags(&handle_, flags | cudaEventBlockingSync), "cudaEventCreate");
   }
   ~Event() { static_cast<void>(cudaEventDestroy(handle_)); }
 

@@ -1,30 +1,12 @@
 #include "tensor/cuda/gemm.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "tensor/cuda/check.h"
+#include "tensor/cuda/single_product.h"
 
 namespace hg::cuda {
 namespace {
-
-int as_int(std::int64_t extent) {
-  require(extent <= std::numeric_limits<int>::max(), "gemm", "an extent of {} is too large",
-          extent);
-  return static_cast<int>(extent);
-}
-
-// A row-major matrix as cuBLAS sees it: its transpose, column-major.
-struct Side {
-  cublasOperation_t op;
-  int ld;
-};
-Side side_of(const Matrix& matrix, std::int64_t rows, std::int64_t columns) {
-  if (matrix.column_stride == 1 || columns == 1)
-    return {CUBLAS_OP_N, as_int(rows == 1 ? std::max<std::int64_t>(columns, 1)
-                                          : std::max(matrix.row_stride, columns))};
-  return {CUBLAS_OP_T, as_int(std::max(matrix.column_stride, rows))};
-}
 
 // A sum of nothing.
 void clear(std::int64_t batch, std::int64_t m, std::int64_t n, const Product& c,
@@ -45,6 +27,7 @@ void gemm(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, co
           const Matrix& b, const Product& c, CudaStream& stream) {
   if (batch * m * n == 0) return;
   if (k == 0) return clear(batch, m, n, c, stream);
+  if (batch == 1 && single_product(m, n, k, a, b, c, nullptr, stream)) return;
   stream.count_work();
   const float one = 1, before = c.add ? 1 : 0;
   const Side left = side_of(b, k, n), right = side_of(a, m, k);

@@ -2,10 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
+#include "tensor/base/error.h"
 #include "tensor/cuda/stream.h"
 
 namespace hg::cuda {
+
+// As cuBLAS takes extents.
+inline int as_int(std::int64_t extent) {
+  require(extent <= std::numeric_limits<int>::max(), "gemm", "an extent of {} is too large",
+          extent);
+  return static_cast<int>(extent);
+}
 
 // One of the two strides is 1; the matrices of a batch lie batch_stride apart.
 struct Matrix {

@@ -12,7 +12,7 @@
 // HG_SHARED(float, tile, [8][33]) and, for the bytes given to launch(), HG_DYN_SHARED(float, rows).
 // The emulated device brings its own.
 #ifndef HG_SHARED
-#define HG_SHARED(T, name, dims) __shared__ T name dims
+#define HG_SHARED(T, name, dims) __shared__ __align__(16) T name dims
 #define HG_DYN_SHARED(T, name)                                       \
   extern __shared__ __align__(16) unsigned char hg_dynamic_shared[]; \
   T* const name = reinterpret_cast<T*>(hg_dynamic_shared)

@@ -13,6 +13,7 @@ namespace cuda {
 [[gnu::weak]] CudaStream& stream() { fail("cuda", "{}", unavailable()); }
 [[gnu::weak]] std::uint64_t work_started() { return 0; }
 [[gnu::weak]] std::string pci_bus_id() { fail("cuda", "{}", unavailable()); }
+[[gnu::weak]] DeviceFacts device_facts() { fail("cuda", "{}", unavailable()); }
 [[gnu::weak]] void use_tf32(bool) {}
 [[gnu::weak]] void upload(void*, const void*, std::size_t) { fail("cuda", "{}", unavailable()); }
 [[gnu::weak]] std::unique_ptr<Download> download(const void*, std::size_t) {

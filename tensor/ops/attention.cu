@@ -10,8 +10,8 @@
 namespace hg::ops {
 namespace {
 
-using cuda::HeadRows, cuda::kBackwardRows, cuda::kForwardRows, cuda::kTile, cuda::kTileThreads;
-using cuda::kTileWarps, cuda::load_rows, cuda::padded;
+using cuda::HeadRows, cuda::kTile, cuda::kTileThreads, cuda::kTileWarps, cuda::load_rows;
+using cuda::padded;
 
 struct Sizes {
   int heads, n, m, d;  // n queries and m keys of d channels
@@ -34,20 +34,27 @@ __device__ float take_scores(RowState& row, float score, float& keep) {
   return weight;
 }
 
+// Rows of a block. The more there are, the fewer values each product reads from shared memory; with
+// more than 64 channels a row, it holds no more of them.
+template <int kChannels>
+constexpr int kForwardRows = kChannels <= 2 ? 32 : 16;
+template <int kChannels>
+constexpr int kBackwardRows = kChannels <= 2 ? 16 : 8;
+
 // kChannels: of a row, per lane. Each warp has its own rows, the lanes share its keys and channels.
 template <int kChannels>
 __global__ void __launch_bounds__(kTileThreads, cuda::kBlocksPerUnit)
     forward(HeadRows q, HeadRows k, HeadRows v, HeadRows o, float* lse, Sizes s) {
-  constexpr int kOwn = kForwardRows / kTileWarps;
+  constexpr int kRows = kForwardRows<kChannels>, kOwn = kRows / kTileWarps;
   HG_DYN_SHARED(float, shared);
-  HG_SHARED(float, weights, [kForwardRows][kTile]);
-  float *const queries = shared, *const keys = queries + kForwardRows * padded(s.d);
+  HG_SHARED(float, weights, [kRows][kTile]);
+  float *const queries = shared, *const keys = queries + kRows * padded(s.d);
   float* const values = keys + kTile * padded(s.d);
-  const int tiles = (s.n + kForwardRows - 1) / kForwardRows;
+  const int tiles = (s.n + kRows - 1) / kRows;
   const int index = static_cast<int>(blockIdx.x) / tiles;  // of (image, head)
-  const int first = static_cast<int>(blockIdx.x) % tiles * kForwardRows;
+  const int first = static_cast<int>(blockIdx.x) % tiles * kRows;
   const int lane = threadIdx.x % cuda::kWarp, own = threadIdx.x / cuda::kWarp * kOwn;
-  load_rows(q.of(index, s.heads), q.row, first, kForwardRows, s.n, s.d, queries);
+  load_rows(q.of(index, s.heads), q.row, first, kRows, s.n, s.d, queries);
   RowState rows[kOwn];
   float sums[kOwn][kChannels] = {};
   for (int tile = 0; tile < s.m; tile += kTile) {
@@ -73,7 +80,7 @@ __global__ void __launch_bounds__(kTileThreads, cuda::kBlocksPerUnit)
     float* const to = o.of(index, s.heads) + row * o.row;
 #pragma unroll
     for (int part = 0; part < kChannels; ++part) {
-      const int c = part * cuda::kWarp + lane;
+      const int c = cuda::channel_of<kChannels>(lane, part);
       if (c < s.d) to[c] = sums[r][part] / rows[r].sum;
     }
     if (lane == 0)
@@ -104,20 +111,20 @@ struct Side {
 template <bool kKeys, int kChannels>
 __global__ void __launch_bounds__(kTileThreads, cuda::kBlocksPerUnit)
     backward(Side side, const float* lse, const float* delta, Sizes s) {
-  constexpr int kOwn = kBackwardRows / kTileWarps;
+  constexpr int kRows = kBackwardRows<kChannels>, kOwn = kRows / kTileWarps;
   HG_DYN_SHARED(float, shared);
-  HG_SHARED(float, p, [kBackwardRows][kTile]);
-  HG_SHARED(float, ds, [kBackwardRows][kTile]);
+  HG_SHARED(float, p, [kRows][kTile]);
+  HG_SHARED(float, ds, [kRows][kTile]);
   const int pitch = padded(s.d);
-  float *const x = shared, *const gx = x + kBackwardRows * pitch;
-  float *const y = gx + kBackwardRows * pitch, *const gy = y + kTile * pitch;
-  const int tiles = (side.own + kBackwardRows - 1) / kBackwardRows;
+  float *const x = shared, *const gx = x + kRows * pitch;
+  float *const y = gx + kRows * pitch, *const gy = y + kTile * pitch;
+  const int tiles = (side.own + kRows - 1) / kRows;
   const int index = static_cast<int>(blockIdx.x) / tiles;
-  const int first = static_cast<int>(blockIdx.x) % tiles * kBackwardRows;
+  const int first = static_cast<int>(blockIdx.x) % tiles * kRows;
   const int lane = threadIdx.x % cuda::kWarp, own = threadIdx.x / cuda::kWarp * kOwn;
   const std::int64_t queries = static_cast<std::int64_t>(index) * s.n;
-  load_rows(side.x.of(index, s.heads), side.x.row, first, kBackwardRows, side.own, s.d, x);
-  load_rows(side.gx.of(index, s.heads), side.gx.row, first, kBackwardRows, side.own, s.d, gx);
+  load_rows(side.x.of(index, s.heads), side.x.row, first, kRows, side.own, s.d, x);
+  load_rows(side.gx.of(index, s.heads), side.gx.row, first, kRows, side.own, s.d, gx);
   float dx[kOwn][kChannels] = {}, dgx[kOwn][kChannels] = {};
   for (int tile = 0; tile < side.other; tile += kTile) {
     __syncthreads();
@@ -147,7 +154,7 @@ __global__ void __launch_bounds__(kTileThreads, cuda::kBlocksPerUnit)
     if (row >= side.own) continue;
 #pragma unroll
     for (int part = 0; part < kChannels; ++part) {
-      const int c = part * cuda::kWarp + lane;
+      const int c = cuda::channel_of<kChannels>(lane, part);
       if (c >= s.d) continue;
       side.dx.of(index, s.heads)[row * side.dx.row + c] = dx[r][part];
       if (kKeys) side.dgx.of(index, s.heads)[row * side.dgx.row + c] = dgx[r][part];
@@ -180,10 +187,11 @@ Sizes sizes_of(In operands, std::int64_t heads) {
 void Attention::cuda(In in, Out out, CudaStream& stream) const {
   const Sizes s = sizes_of(in, heads);
   cuda::dispatch_channels(s.d, [&]<int kChannels>() {
-    launch(forward<kChannels>, cuda::head_blocks(in[0].dim(0) * s.heads, s.n, kForwardRows),
-           kTileThreads, cuda::padded_bytes(kForwardRows + 2 * kTile, s.d), stream,
-           operand_at(in, heads, 0), operand_at(in, heads, 1), operand_at(in, heads, 2),
-           output_of(out[0], heads), out[1].data<float>(), s);
+    constexpr int kRows = kForwardRows<kChannels>;
+    launch(forward<kChannels>, cuda::head_blocks(in[0].dim(0) * s.heads, s.n, kRows), kTileThreads,
+           cuda::padded_bytes(kRows + 2 * kTile, s.d), stream, operand_at(in, heads, 0),
+           operand_at(in, heads, 1), operand_at(in, heads, 2), output_of(out[0], heads),
+           out[1].data<float>(), s);
   });
 }
 
@@ -199,14 +207,15 @@ void AttentionBackward::cuda(In in, Out out, CudaStream& stream) const {
   float* const delta = deltas.data<float>();
   launch(row_deltas, cuda::blocks_for(deltas.numel(), kTileWarps), kTileThreads, 0, stream, grad, o,
          delta, deltas.numel(), s);
-  const std::size_t bytes = cuda::padded_bytes(2 * (kBackwardRows + kTile), s.d);
   const Side queries{x(0), grad, x(1), x(2), dx(0), {}, s.n, s.m};
   const Side keys{x(1), x(2), x(0), grad, dx(1), dx(2), s.m, s.n};
   cuda::dispatch_channels(s.d, [&]<int kChannels>() {
-    launch(backward<false, kChannels>, cuda::head_blocks(images * s.heads, s.n, kBackwardRows),
+    constexpr int kRows = kBackwardRows<kChannels>;
+    const std::size_t bytes = cuda::padded_bytes(2 * (kRows + kTile), s.d);
+    launch(backward<false, kChannels>, cuda::head_blocks(images * s.heads, s.n, kRows),
            kTileThreads, bytes, stream, queries, lse, delta, s);
-    launch(backward<true, kChannels>, cuda::head_blocks(images * s.heads, s.m, kBackwardRows),
-           kTileThreads, bytes, stream, keys, lse, delta, s);
+    launch(backward<true, kChannels>, cuda::head_blocks(images * s.heads, s.m, kRows), kTileThreads,
+           bytes, stream, keys, lse, delta, s);
   });
 }
 

@@ -1,7 +1,7 @@
 #include "tensor/cuda/elementwise.h"
 #include "tensor/cuda/gemm.h"
-#include "tensor/cuda/linear_product.h"
 #include "tensor/cuda/math.h"
+#include "tensor/cuda/single_product.h"
 #include "tensor/ops/linear.h"
 
 namespace hg::ops {
@@ -23,9 +23,10 @@ void affine(In in, const Tensor& y, CudaStream& stream) {
   const std::int64_t inner = in[1].dim(1), width = in[1].dim(0), rows = in[0].numel() / inner;
   const float *const x = in[0].data<float>(), *const w = in[1].data<float>();
   const float* const bias = in.size() == 3 ? in[2].data<float>() : nullptr;
-  if (bias && cuda::linear_product({rows, width, inner}, x, w, bias, y.data<float>(), stream))
-    return;
-  cuda::gemm(1, rows, width, inner, {x, inner, 1, 0}, {w, 1, inner, 0}, y.data<float>(), stream);
+  const cuda::Matrix a{x, inner, 1, 0}, b{w, 1, inner, 0};
+  const cuda::Product c{y.data<float>(), width, 0};
+  if (bias && cuda::single_product(rows, width, inner, a, b, c, bias, stream)) return;
+  cuda::gemm(1, rows, width, inner, a, b, c, stream);
   if (bias) cuda::elementwise<1>(In(&y, 1), y, AddBias{bias, width}, stream);
 }
 

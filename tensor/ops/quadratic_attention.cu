@@ -91,9 +91,11 @@ __device__ float spread_term(Spread spread, float a, float small) {
   return a < small ? 1 : 0;
 }
 
+constexpr int kWeighBlocks = 3;  // ptxas would spill for 4
+
 // o = sum of the weights of a row times the values. kChannels: of a row, per lane.
 template <int kChannels>
-__global__ void __launch_bounds__(kTileThreads, cuda::kBlocksPerUnit)
+__global__ void __launch_bounds__(kTileThreads, kWeighBlocks)
     weigh_values(QuadraticCall c, const float* statistics, cuda::HeadRows o, float* spread) {
   constexpr int kOwn = QueryBlock::kOwn;
   HG_DYN_SHARED(float, shared);
@@ -134,7 +136,8 @@ __global__ void __launch_bounds__(kTileThreads, cuda::kBlocksPerUnit)
     float* const to = o.of(at.index, c.heads) + i * o.row;
 #pragma unroll
     for (int part = 0; part < kChannels; ++part)
-      if (part * kWarp + at.lane < c.d) to[part * kWarp + at.lane] = sums[row][part];
+      if (const int ch = cuda::channel_of<kChannels>(at.lane, part); ch < c.d)
+        to[ch] = sums[row][part];
     if (!spread) continue;
     const float sum = cuda::over_warp(spreads[row], cuda::Plus{});
     if (at.lane == 0) spread[c.row(at.index, i)] = sum;

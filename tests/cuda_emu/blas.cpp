@@ -126,9 +126,10 @@ struct Extents {
 };
 Extents extents_of(const cublasLtMatmulDescOpaque_t& desc, const cublasLtMatrixLayoutOpaque_t& a,
                    const cublasLtMatrixLayoutOpaque_t& b, const cublasLtMatrixLayoutOpaque_t& d) {
-  const bool turned = desc.transa == CUBLAS_OP_T;
+  const bool turned = desc.transa == CUBLAS_OP_T, b_turned = desc.transb == CUBLAS_OP_T;
   const std::uint64_t rows = turned ? a.cols : a.rows, inner = turned ? a.rows : a.cols;
-  return {d.rows, d.cols, inner, rows == d.rows && inner == b.rows && b.cols == d.cols};
+  const std::uint64_t b_rows = b_turned ? b.cols : b.rows, columns = b_turned ? b.rows : b.cols;
+  return {d.rows, d.cols, inner, rows == d.rows && inner == b_rows && columns == d.cols};
 }
 
 bool chosen_for(const cublasLtMatmulAlgo_t& algo, const Extents& e, const void* const (&abcd)[4],
@@ -159,7 +160,7 @@ cublasStatus_t cublasLtMatrixLayoutInit(cublasLtMatrixLayout_t layout, cudaDataT
 
 cublasStatus_t cublasLtMatmulDescInit(cublasLtMatmulDesc_t desc, cublasComputeType_t,
                                       cudaDataType) {
-  *desc = {CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, nullptr, {}};
+  *desc = {CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, nullptr, {}};
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -169,6 +170,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
   switch (attribute) {
     case CUBLASLT_MATMUL_DESC_TRANSA:
       return assign(desc->transa, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return assign(desc->transb, value, bytes);
     case CUBLASLT_MATMUL_DESC_EPILOGUE:
       return assign(desc->epilogue, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
@@ -220,26 +223,28 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               std::size_t workspaceSizeInBytes, cudaStream_t) {
   if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
   const Extents e = extents_of(*desc, *Adesc, *Bdesc, *Ddesc);
-  if (!algo || !e.agree || *static_cast<const float*>(beta) != 0 ||
+  if (!algo || !e.agree || C != D ||
       !chosen_for(*algo, e, {A, B, C, D}, desc->bias, workspace, workspaceSizeInBytes))
     return CUBLAS_STATUS_INVALID_VALUE;
   hg::emu::queue_work();
   const hg::emu::DeviceAccess open;
   const int m = static_cast<int>(e.m), n = static_cast<int>(e.n), k = static_cast<int>(e.k);
   const Matrix a{static_cast<const float*>(A), static_cast<int>(Adesc->ld), desc->transa};
-  const Matrix b{static_cast<const float*>(B), static_cast<int>(Bdesc->ld), CUBLAS_OP_N};
+  const Matrix b{static_cast<const float*>(B), static_cast<int>(Bdesc->ld), desc->transb};
   const int ld = static_cast<int>(Ddesc->ld);
   float* const d = static_cast<float*>(D);
+  const float before = *static_cast<const float*>(beta);
   const bool biased = desc->epilogue == CUBLASLT_EPILOGUE_BIAS;
   read("cublasLtMatmul", a.data, stored(a.op, m, k), a.ld);
-  read("cublasLtMatmul", b.data, {k, n}, b.ld);
+  read("cublasLtMatmul", b.data, stored(b.op, k, n), b.ld);
+  if (before != 0) read("cublasLtMatmul", d, {m, n}, ld);
   if (biased) read("cublasLtMatmul", desc->bias, {m, 1}, m);
   if (algo->workspace > 0) {
     hg::emu::host_wrote(workspace, algo->workspace);
     std::memset(workspace, 0x5A, algo->workspace);
   }
   wrote(d, {m, n}, ld);
-  product(m, n, k, *static_cast<const float*>(alpha), a, b, 0, d, ld);
+  product(m, n, k, *static_cast<const float*>(alpha), a, b, before, d, ld);
   for (int column = 0; biased && column < n; ++column)
     for (int row = 0; row < m; ++row) d[row + std::ptrdiff_t{column} * ld] += desc->bias[row];
   return CUBLAS_STATUS_SUCCESS;

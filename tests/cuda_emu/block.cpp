@@ -305,7 +305,7 @@ void* shared_memory(const void* declaration, std::size_t bytes) {
   if (found == r.shared.end()) {
     found = r.shared.emplace(declaration, make_shared_block(bytes)).first;
     std::size_t total = 0;
-    for (const auto& [key, block] : r.shared) total += key ? block.bytes : 0;
+    for (const auto& [key, block] : r.shared) total += block.bytes;
     if (total > kMaxSharedBytes)
       fault(fmt::format("{} bytes of shared memory, at most {}", total, kMaxSharedBytes));
   }

@@ -57,6 +57,14 @@ __global__ void write_before_barrier(const float* x, float* y) {
   y[t] += tile[kThreads - 1 - t];
 }
 
+// 40 KB, beside 16 KB that the launch gives it.
+__global__ void too_much_shared(float* y) {
+  HG_DYN_SHARED(float, rows);
+  HG_SHARED(float, tile, [10 * 1024]);
+  rows[threadIdx.x] = tile[threadIdx.x] = 1;
+  y[threadIdx.x] = rows[threadIdx.x];
+}
+
 __global__ void divergent_barrier(float* y) {
   y[threadIdx.x] = 1;
   if (threadIdx.x % 2 == 0)
@@ -283,6 +291,14 @@ const std::vector<Planted>& planted_faults() {
          start(float4_past_end, 1, kThreads, reinterpret_cast<float4*>(y.data), 61);
        }},
       {"write_past_shared", every, "of shared memory", [] { on_64(write_past_shared); }},
+      {"too_much_shared", every, "bytes of shared memory, at most",
+       [] {
+         const Buffer y(kThreads);
+         cudaLaunchConfig_t config{};
+         config.blockDim = dim3(kThreads);
+         config.dynamicSmemBytes = 16 * 1024;
+         cudaLaunchKernelEx(&config, too_much_shared, y.data);
+       }},
       {"everyone_writes", race, "race in global", [] { on_64(everyone_writes); }},
       {"everyone_writes_shared", race, "race in shared", [] { on_64(everyone_writes_shared); }},
       {"sum_without_atomic", race, "race in global",

@@ -26,6 +26,7 @@ struct CUevent_st {
   std::uint64_t number = 0;  // of the work before it
   CUstream_st* stream = nullptr;
   std::uint64_t position = 0;  // among the deferred work of its stream
+  bool sleeps = false;         // who waits for it does not spin
 };
 
 using hg::emu::DeviceAccess;
@@ -113,6 +114,12 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorInvalidConfiguration";
     case cudaErrorInsufficientDriver:
       return "cudaErrorInsufficientDriver";
+    case cudaErrorInvalidDeviceFunction:
+      return "cudaErrorInvalidDeviceFunction";
+    case cudaErrorNoKernelImageForDevice:
+      return "cudaErrorNoKernelImageForDevice";
+    case cudaErrorUnsupportedPtxVersion:
+      return "cudaErrorUnsupportedPtxVersion";
     case cudaErrorNoDevice:
       return "cudaErrorNoDevice";
     case cudaErrorInvalidDevice:
@@ -126,6 +133,23 @@ const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(erro
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
+cudaError_t cudaDriverGetVersion(int* number) { return *number = 13000, cudaSuccess; }
+cudaError_t cudaRuntimeGetVersion(int* number) { return *number = 13000, cudaSuccess; }
+cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
+// Of capability 7.5, the least that is supported; it has no clock.
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  const bool major = attribute == cudaDevAttrComputeCapabilityMajor,
+             minor = attribute == cudaDevAttrComputeCapabilityMinor,
+             processors = attribute == cudaDevAttrMultiProcessorCount;
+  return *value = major ? 7 : minor ? 5 : processors ? 1 : 0, cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {"emulated device"};
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  return *free = *total = std::size_t{1} << 30, cudaSuccess;
+}
 cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
 cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
 cudaError_t cudaDeviceGetPCIBusId(char* id, int bytes, int device) {
@@ -211,8 +235,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t event, unsigned) {
   return catch_up(event->stream, event->position), cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   *event = new CUevent_st;
+  (*event)->sleeps = (flags & cudaEventBlockingSync) != 0;
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -222,8 +247,12 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(hg::emu::device_mutex());
   ++recorded;
-  *event = {std::chrono::steady_clock::now(), true, queued, stream,
-            stream ? stream->done + stream->later.size() : 0};
+  *event = {std::chrono::steady_clock::now(),
+            true,
+            queued,
+            stream,
+            stream ? stream->done + stream->later.size() : 0,
+            event->sleeps};
   return cudaSuccess;
 }
 // An event that was never recorded counts as reached.
@@ -234,6 +263,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const std::lock_guard lock(hg::emu::device_mutex());
+  if (!event->sleeps) throw Fault("cudaEventSynchronize: the host spins");
   catch_up(event->stream, event->position);
   return wait_for(event->number), cudaSuccess;
 }

@@ -119,7 +119,7 @@ struct SideRows {
       float* const out = to.of(index, c.heads) + (first + row) * to.row;
 #pragma unroll
       for (int part = 0; part < kChannels; ++part) {
-        const int ch = part * kWarp + lane;
+        const int ch = channel_of<kChannels>(lane, part);
         if (ch >= c.d) continue;
         const float sum = by_slopes[row][part] - pull * x[row * padded(c.d) + ch];
         out[ch] = kKeys ? sum : sum + by_values[row][part];
@@ -135,7 +135,8 @@ struct SideRows {
       float* const out = to.of(index, c.heads) + (first + row) * to.row;
 #pragma unroll
       for (int part = 0; part < kChannels; ++part)
-        if (part * kWarp + lane < c.d) out[part * kWarp + lane] = by_values[row][part];
+        if (const int ch = channel_of<kChannels>(lane, part); ch < c.d)
+          out[ch] = by_values[row][part];
     }
   }
   // One number a row, if wanted.

@@ -10,6 +10,7 @@ typedef enum { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_FAST_TF32 = 77 } cubl
 typedef enum { CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_BIAS = 4 } cublasLtEpilogue_t;
 typedef enum {
   CUBLASLT_MATMUL_DESC_TRANSA = 3,
+  CUBLASLT_MATMUL_DESC_TRANSB = 4,
   CUBLASLT_MATMUL_DESC_EPILOGUE = 7,
   CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8
 } cublasLtMatmulDescAttributes_t;
@@ -22,10 +23,10 @@ typedef enum {
 } cublasLtMatmulPreferenceAttributes_t;
 
 typedef struct {
-  cublasOperation_t transa;
+  cublasOperation_t transa, transb;
   cublasLtEpilogue_t epilogue;
   const float* bias;
-  std::uint64_t rest[30];
+  std::uint64_t rest[29];
 } cublasLtMatmulDescOpaque_t;
 typedef cublasLtMatmulDescOpaque_t* cublasLtMatmulDesc_t;
 typedef struct {
