@@ -101,7 +101,7 @@ class Loader {
     Draws draws;
     std::int64_t slots = 0, given_out = 0, shares_out = 0;
     std::pair<std::int64_t, std::int64_t> needed;  // slots [first, second) whose pixels are made
-    std::int64_t faulty_slot = INT64_MAX;  // the first one that failed, and how
+    std::int64_t faulty_slot = INT64_MAX;          // the first one that failed, and how
     std::exception_ptr failure;
     bool done = false;
     SentAhead sent;  // to options_.device; declared last, as it must not outlive the batch

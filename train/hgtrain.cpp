@@ -154,6 +154,12 @@ void add_keys(CLI::App& app, ConfigOptions& o) {
   add_settings(app, o.settings);
   add_json(app, o.json);
 }
+void add_check_device(CLI::App& app, CheckDeviceOptions& o) {
+  app.add_option("CONFIG", o.config, config_help() + "; its ops and steps are checked")
+      ->capture_default_str();
+  add_model_options(app, o);
+  add_json(app, o);
+}
 void add_meters(CLI::App& app, MetersOptions& o) {
   app.add_option("--watch", o.watch, "also read the meter for so many seconds")
       ->check(number_between(0.001, 1e6));
@@ -200,6 +206,10 @@ void add_commands(Commands& all) {
       .example("hgtrain watch runs/shapes");
   all.add("config", "Every key of a configuration", add_keys, config_command)
       .example("hgtrain config cifar10 --set model.attention=mgk");
+  all.add("check-device", "Every op on a device against the CPU or the references, with its speed",
+          add_check_device, check_device_command)
+      .example("hgtrain check-device --device cuda --json")
+      .exits(1, "a failure of the work, or of a check");
   all.add("meters", "Every energy meter considered, and why it is used", add_meters, meters_command)
       .example("hgtrain meters --watch 5");
   all.add("completion", "Completion for a shell", add_completion, completion_command)

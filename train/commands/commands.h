@@ -111,6 +111,11 @@ struct ConfigOptions {
 };
 int config_command(const ConfigOptions& options);
 
+struct CheckDeviceOptions : ModelOptions {
+  CheckDeviceOptions() { config = "deit-tiny"; }
+};
+int check_device_command(const CheckDeviceOptions& options);
+
 struct MetersOptions {
   std::optional<double> watch;  // seconds
   bool json = false;

@@ -72,6 +72,7 @@ void MeasuredStep::operator()() {
   const Batchwise done = learner_->learn_from(batch_);
   if (!optimizer_.step(done.gradients, kLearningRate, done.ranges, done.loss))
     learner_->explain(batch_);
+  loss_ = done.loss;
   backend(model().parameters().device()).synchronize();
 }
 

@@ -28,7 +28,8 @@ class MeasuredStep final : public Measured {
   // a phase that is not there or has no steps.
   explicit MeasuredStep(const Config& config, std::optional<std::int64_t> phase = {});
 
-  void operator()() override;  // forward, backward and update
+  void operator()() override;            // forward, backward and update
+  double loss() const { return loss_; }  // of the last step, before its update
   const nn::Vit& model() const { return learner_->model(); }
   std::int64_t lanes() const;  // of its batch
   std::int64_t trained_parameters() const { return learner_->trained_count(); }
@@ -40,6 +41,7 @@ class MeasuredStep final : public Measured {
   const std::string phase_;
   const std::unique_ptr<Learner> learner_;
   Optimizer optimizer_;
+  double loss_ = 0;
 };
 
 // The logits of a batch of test images.
