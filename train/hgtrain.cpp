@@ -155,7 +155,7 @@ void add_keys(CLI::App& app, ConfigOptions& o) {
   add_json(app, o.json);
 }
 void add_check_device(CLI::App& app, CheckDeviceOptions& o) {
-  app.add_option("CONFIG", o.config, config_help() + "; its ops and steps are checked")
+  app.add_option("CONFIG", o.config, std::string(kConfigHelp) + "; its ops and steps are checked")
       ->capture_default_str();
   add_model_options(app, o);
   add_json(app, o);
