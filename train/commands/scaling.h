@@ -19,7 +19,7 @@ std::vector<std::int64_t> rank_counts_of(const std::string& text);
 // A step on this machine, as bench takes it.
 struct MeasuredRank {
   double step_s = 0, joules = 0, gflops_per_s = 0;
-  std::string energy_kind;
+  std::string energy_kind{};
   int threads = 1;
 };
 
