@@ -1,6 +1,7 @@
 #include "nn/merge.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "nn/attention/heads.h"
@@ -79,12 +80,18 @@ Joined pairs_of(const T* scores, std::int64_t n, std::int64_t left) {
 }
 
 // K-medoids of one image: similarity [n - 1, n - 1] of its patches, which weigh as their sizes.
-// Half of it is read, so that rounding cannot part two members of a cluster who are equal.
+// Only one half of it counts, so that rounding cannot part two members of a cluster who are equal.
 template <class T>
 class Medoids {
  public:
   Medoids(const T* similarity, const T* sizes, std::int64_t patches, std::int64_t clusters)
-      : similarity_(similarity), sizes_(sizes), n_(patches), of_(static_cast<std::size_t>(n_), 0) {
+      : similarity_(static_cast<std::size_t>(patches * patches), T{1}),
+        sizes_(sizes),
+        n_(patches),
+        of_(static_cast<std::size_t>(n_), 0) {
+    for (std::int64_t i = 0; i < n_; ++i)
+      for (std::int64_t j = i + 1; j < n_; ++j)
+        similarity_[i * n_ + j] = similarity_[j * n_ + i] = similarity[i * n_ + j];
     for (std::int64_t c = 0; c < clusters; ++c) medoids_.push_back(c * n_ / clusters);
     assign();
     for (int i = 0; i < kIterations && move(); ++i) assign();
@@ -97,16 +104,16 @@ class Medoids {
   }
 
  private:
-  T like(std::int64_t i, std::int64_t j) const {
-    return i == j ? T{1} : similarity_[std::min(i, j) * n_ + std::max(i, j)];
-  }
-  // Each patch to the nearest medoid, of equal ones the first; a medoid to itself.
+  // Each patch to the medoid that it is most like, of equal ones the first; a medoid to itself.
   void assign() {
-    for (std::int64_t i = 0; i < n_; ++i) {
-      std::int64_t best = 0;
-      for (std::size_t c = 1; c < medoids_.size(); ++c)
-        if (like(i, medoids_[c]) > like(i, medoids_[best])) best = static_cast<std::int64_t>(c);
-      of_[i] = best;
+    CachedVector<T> most(static_cast<std::size_t>(n_), -std::numeric_limits<T>::infinity());
+    for (std::size_t c = 0; c < medoids_.size(); ++c) {
+      const T* const row = similarity_.data() + medoids_[c] * n_;
+      for (std::int64_t i = 0; i < n_; ++i)
+        if (row[i] > most[i]) {
+          most[i] = row[i];
+          of_[i] = static_cast<std::int64_t>(c);
+        }
     }
     for (std::size_t c = 0; c < medoids_.size(); ++c)
       of_[medoids_[c]] = static_cast<std::int64_t>(c);
@@ -130,7 +137,8 @@ class Medoids {
     for (const std::int64_t i : members) {
       double sum = 0;
       for (const std::int64_t j : members)
-        sum += static_cast<double>(like(i, j)) * (sizes_ ? static_cast<double>(sizes_[j + 1]) : 1);
+        sum += static_cast<double>(similarity_[i * n_ + j]) *
+               (sizes_ ? static_cast<double>(sizes_[j + 1]) : 1);
       if (i == members[0] || sum > most) {
         most = sum;
         best = i;
@@ -139,7 +147,8 @@ class Medoids {
     return best;
   }
 
-  const T *similarity_, *sizes_;
+  CachedVector<T> similarity_;
+  const T* sizes_;
   std::int64_t n_;
   Places medoids_, of_;  // of_: the cluster of each patch
 };

@@ -26,7 +26,7 @@ struct MergedTokens {
 };
 
 // keys [B, N, H, D]: what an attention compared the tokens by. `left` patches are left of them, in
-// the order of the first token of each pair, or of the middle of each cluster; each is the mean of
+// the order of the second token of each pair, or of the middle of each cluster; each is the mean of
 // what it stands for. What merges has no gradient; the means have.
 MergedTokens merged(MergeOptions::Method method, const MergedTokens& tokens, const Tensor& keys,
                     std::int64_t left);

@@ -291,7 +291,7 @@ std::vector<GroupSample> group_samples() {
           {{{sample_groups(2, 2, 4, false, 3, 23)}, 2, true}, 2, 3, 23, 8},
           {{{of(1, 2, 2, false, 12)}, 2, false, 0.3, kKey, 5}, 2, 12, 12, 3},
           {{{of(1, 1, 1, true, 9)}, 1}, 1, 9, 9, 130},
-          {{{of(1, 1, 2, true, 1700)}, 1}, 1, 1700, 1700, 3},  // several blocks of queries
+          {{{of(1, 1, 2, true, 450)}, 1}, 1, 450, 450, 3},  // several blocks of queries
           {{{of(1, 1, 2, true, 4)}, 2}, 0, 4, 4, 3}};
 }
 
