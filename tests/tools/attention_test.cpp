@@ -32,7 +32,8 @@ CaseOptions small(const std::string& variant, std::int64_t tokens = 20) {
 
 TEST_CASE("cores cost what the formulas say, at every length") {
   const Json result = curves({"--lengths", "40,17", "--dim", "8", "--variants",
-                              "softmax,mgk,fiak_pruned,linear_elu,kerformer,linformer:rows=4"});
+                              "softmax,mgk,fiak_pruned,linear_elu,kerformer,linformer:rows=4,fnet,"
+                              "mixer:tokens_hidden=5"});
   CHECK(result["dim"] == 8);
   CHECK(result["threads"] == 1);
   CHECK(result["pruned"] == 0.7);
@@ -45,10 +46,12 @@ TEST_CASE("cores cost what the formulas say, at every length") {
         4 * pairs * kDim,
         4 * n * kDim * kDim,
         4 * n * kDim * kDim + 4 * n * std::max<std::int64_t>(1, n / 16),
-        8 * n * 4 * kDim};
+        8 * n * 4 * kDim,
+        2 * n * n * kDim + 2 * n * kDim * kDim,
+        4 * n * 5 * kDim};
   };
-  REQUIRE(result["variants"].size() == 6);
-  for (std::size_t v = 0; v < 6; ++v)
+  REQUIRE(result["variants"].size() == 8);
+  for (std::size_t v = 0; v < 8; ++v)
     for (std::size_t i = 0; i < 2; ++i) {
       const std::int64_t n = i == 0 ? 17 : 40;  // ascending
       const Json& row = result["variants"][v]["lengths"][i];
@@ -67,6 +70,8 @@ TEST_CASE("cores cost what the formulas say, at every length") {
     }
   // Scores are recomputed in softmax's gradient.
   CHECK(result["variants"][0]["lengths"][1]["training"]["flops_matmul"] == 14 * 40 * 40 * kDim);
+  // Its input has a gradient, as in a model, which is all that fnet has.
+  CHECK(result["variants"][6]["lengths"][1]["training"]["flops_matmul"] == 2 * products(40)[6]);
 }
 
 TEST_CASE("memory of linear variants grows linearly and that of pairwise priors as the square") {

@@ -91,6 +91,7 @@ void AttentionCase::call(Pass pass) const {
     return;
   }
   Tape tape;
+  tape.watch(x_);  // as in a model; some layers have no parameters
   for (const nn::Parameter& p : parameters_.all()) tape.watch(p.value);
   const Tensor out = (*attention_)(x_, {});
   tape.backward({&out, 1}, {&gradient_, 1});
