@@ -121,6 +121,8 @@ DomainBooks::Usage& DomainBooks::Usage::operator+=(const Usage& more) {
 
 void DomainBooks::add(const Activity& a) {
   if (!concerns(a)) return;
+  if (open_.size() == 1 || a.start_ns >= open_.back().begin_ns)  // nearly always
+    return put(open_.back(), a, a.start_ns, a.end_ns);
   // An activity that comes too late for its interval goes into the first open one.
   std::int64_t from = a.start_ns;
   for (std::size_t i = 0; i < open_.size(); ++i) {
@@ -135,7 +137,8 @@ void DomainBooks::add(const Activity& a) {
 // The GPU counts as one thread, whatever the width.
 void DomainBooks::put(Interval& interval, const Activity& a, std::int64_t from, std::int64_t to) {
   const std::int64_t whole = a.end_ns - a.start_ns;
-  const double part = whole > 0 ? static_cast<double>(to - from) / static_cast<double>(whole) : 1;
+  const double part =
+      to - from != whole ? static_cast<double>(to - from) / static_cast<double>(whole) : 1;
   const int width = domain_ == Domain::gpu ? 1 : a.width;
   interval.usage[a.row] +=
       {static_cast<double>(to - from) * width, part * static_cast<double>(a.flops()),

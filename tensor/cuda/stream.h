@@ -4,7 +4,6 @@
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
-#include <atomic>
 #include <cstdint>
 
 #include "tensor/base/no_copy.h"
@@ -20,15 +19,15 @@ class CudaStream : NoCopy {
   cublasHandle_t blas();  // made at first use; its work goes to this stream
   void use_tf32(bool on);
   bool tf32() const { return tf32_; }
-  // Kernels, products, copies and fills so far, counted by whoever starts one.
-  void count_work() { work_.fetch_add(1, std::memory_order_relaxed); }
-  std::uint64_t work() const { return work_.load(std::memory_order_relaxed); }
+  // Kernels, products, copies and fills so far, counted by the thread that starts them.
+  void count_work() { ++work_; }
+  std::uint64_t work() const { return work_; }
 
  private:
   cudaStream_t handle_ = nullptr;
   cublasHandle_t blas_ = nullptr;
   bool tf32_ = false;
-  std::atomic<std::uint64_t> work_{0};
+  std::uint64_t work_ = 0;
 };
 
 }  // namespace hg
