@@ -51,12 +51,15 @@ void product(int m, int n, int k, float alpha, const Matrix& a, const Matrix& b,
 }
 
 void read(const char* who, const float* p, const Extent& e, int ld) {
-  for_columns(p, e, ld,
-              [&](const void* at, std::size_t bytes) { hg::emu::host_reads(who, at, bytes); });
+  for_columns(p, e, ld, [&](const void* at, std::size_t bytes) {
+    hg::emu::host_reads(who, at, bytes);
+    hg::emu::traffic().read += bytes;
+  });
 }
 void wrote(const float* p, const Extent& e, int ld) {
   for_columns(p, e, ld, [](const float* at, std::size_t bytes) {
     hg::emu::host_wrote(const_cast<float*>(at), bytes);
+    hg::emu::traffic().written += bytes;
   });
 }
 

@@ -15,6 +15,7 @@ struct Words {
   const std::byte* begin = nullptr;
   Cell* cells = nullptr;
   const char* where = "";
+  bool global = false;
 };
 
 bool ordered(const Access& before, const Access& now) {
@@ -35,6 +36,13 @@ bool conflict(const Access& before, const Access& now) {
                   "block {}, without a barrier between",
                   words.where, what, line_at(before.code), before.thread, before.block,
                   line_at(now.code), now.thread, now.block));
+}
+
+void note_traffic(Cell& cell, const Access& now, AccessKind kind) {
+  if (kind != AccessKind::write && cell.read_in != now.launch && cell.written_in != now.launch)
+    cell.read_in = now.launch, traffic().read += 4;
+  if (kind != AccessKind::read && cell.written_in != now.launch)
+    cell.written_in = now.launch, traffic().written += 4;
 }
 
 void note_reader(Cell& cell, const Access& now) {
@@ -88,7 +96,7 @@ Words global_words(const std::byte* p, std::size_t n, AccessKind kind, const voi
   Allocation* const a = allocation_at(p);
   if (!a || !a->live || p < a->data || p + n > a->data + a->bytes)
     out_of_bounds(describe(a && a->live && p >= a->data ? p + n - 1 : p, a), n, kind, code);
-  return {a->data, a->cells.data(), "global"};
+  return {a->data, a->cells.data(), "global", true};
 }
 
 Words shared_words(SharedBlock& block, const std::byte* p, std::size_t n, AccessKind kind,
@@ -106,6 +114,11 @@ Words words_at(const std::byte* p, std::size_t n, AccessKind kind, const void* c
 
 }  // namespace
 
+Traffic& traffic() {
+  static Traffic all;
+  return all;
+}
+
 void track(const void* address, std::size_t n, AccessKind kind, const void* code) {
   if (!kRaceDetector || !in_kernel() || on_own_stack(address)) return;
   const auto* p = static_cast<const std::byte*>(address);
@@ -117,6 +130,7 @@ void track(const void* address, std::size_t n, AccessKind kind, const void* code
   for_words(words.cells, static_cast<std::size_t>(p - words.begin), n,
             [&](Cell& cell, std::uint8_t bytes) {
               now.bytes = bytes;
+              if (words.global) note_traffic(cell, now, kind);
               if (kind == AccessKind::read) track_read(words, cell, now);
               if (kind == AccessKind::write) track_write(words, cell, now);
               if (kind == AccessKind::atomic) track_atomic(words, cell, now);

@@ -25,7 +25,15 @@ struct Access {
 struct Cell {                // of a word of 4 bytes
   std::uint8_t written = 0;  // bytes that have ever been
   Access writer, readers[2];
+  std::uint32_t read_in = 0, written_in = 0;  // launches that did so last
 };
+
+// The bytes of global memory that kernels and products have read and written so far; those that one
+// of them meets again are not counted again.
+struct Traffic {
+  std::uint64_t read = 0, written = 0;
+};
+Traffic& traffic();
 
 enum class AccessKind { read, write, atomic };
 
