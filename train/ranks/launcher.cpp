@@ -39,8 +39,16 @@ std::string module_path() {
   return "";
 }
 
+// Before ranks know each other, one is to tell what is wrong for all.
+bool tells_for_all() {
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"})
+    if (const char* const rank = std::getenv(variable)) return std::atoi(rank) == 0;
+  return true;
+}
+
 std::unique_ptr<Transport> load_transport(const std::string& launcher) {
   const std::string path = module_path();
+  if (path.empty() && !tells_for_all()) ::_exit(2);
   usage_require(!path.empty(), launcher,
                 "this program was built without MPI (no {} beside it; CMake's HG_MPI)", kModule);
   // Libraries of MPI look each other's names up.
