@@ -15,7 +15,7 @@ namespace {
 
 using S = SampleInput;
 
-constexpr double kTolerance = 1e-4;
+constexpr double kColumnTolerance = 1e-4;
 
 Tensors on_device(const Op& op, In in) {
   Tensors there, out;
@@ -25,10 +25,10 @@ Tensors on_device(const Op& op, In in) {
 }
 
 // As on the CPU, and the same bits again.
-void check_on_both(const Op& op, const std::vector<S>& inputs) {
+void check_columns(const Op& op, const std::vector<S>& inputs) {
   const Tensors in = make_inputs({op.clone(), inputs}, DType::f32);
   const Tensors expected = run(op, in), got = on_device(op, in), again = on_device(op, in);
-  testing::check_outputs(got, testing::as_references<double>(expected), kTolerance);
+  testing::check_outputs(got, testing::as_references<double>(expected), kColumnTolerance);
   for (std::size_t i = 0; i < got.size(); ++i)
     CHECK(std::memcmp(got[i].raw(), again[i].raw(), got[i].bytes()) == 0);
 }
@@ -37,7 +37,7 @@ TEST_CASE("columns are summed in parts, of any number of rows") {
   for (const std::int64_t rows : {0, 1, 63, 64, 127, 128, 200, 1000, 9000})
     for (const std::int64_t width : {3, 33}) {
       INFO(rows << " rows of " << width);
-      check_on_both(ops::SumLeading(1), {S::uniform({rows, width})});
+      check_columns(ops::SumLeading(1), {S::uniform({rows, width})});
     }
 }
 
@@ -46,7 +46,7 @@ TEST_CASE("layer norm's gradients of many rows and of every width that a warp ho
     const std::int64_t rows = width > 300 ? 35 : 300;
     INFO(rows << " rows of " << width);
     const S row = S::uniform({rows, width});
-    check_on_both(ops::LayerNormBackward(),
+    check_columns(ops::LayerNormBackward(),
                   {row, row, S::uniform({width}), S::uniform({rows}), S::uniform({rows}, 0.5, 2)});
   }
 }

@@ -21,7 +21,7 @@ constexpr double kGpuCurve = 1e-3, kTf32Curve = 1e-2;  // largest differences of
 
 double gib(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
-std::string described(Device device) {
+std::string describe_device(Device device) {
   if (device == Device::cpu) {
     const energy::CpuInfo cpu = energy::read_cpu_info("/sys");
     return fmt::format("{}, {} threads, {:.1f} GiB",
@@ -35,7 +35,7 @@ std::string described(Device device) {
       gib(facts.free_bytes), facts.driver, facts.runtime);
 }
 
-std::string described_meter() {
+std::string describe_meter() {
   const energy::MeterChoice choice = energy::open_meter();
   return fmt::format("{}, {}", choice.meter->name(), energy::to_string(choice.meter->kind()));
 }
@@ -157,9 +157,9 @@ int check_device_command(const CheckDeviceOptions& options) {
   const Device device = device_of(config.run);
   options.tell_device(config);
   if (device == Device::cuda) cuda::use_tf32(false);
-  const std::string name = described(device);
+  const std::string name = describe_device(device);
   if (!options.json) {
-    fmt::print("device: {}\nmeter: {}\n", name, described_meter());
+    fmt::print("device: {}\nmeter: {}\n", name, describe_meter());
     fmt::print(kRow, "op", "error", "limit", "same", "us", "GB/s", "TFLOP/s", "peak", "inputs", "");
   }
   const std::vector<Checked> all = check_all(config, device, [&](const Checked& c) {

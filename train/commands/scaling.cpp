@@ -53,7 +53,7 @@ struct Scaled {
   StepNeeds needs;
   MeasuredRank one;
   Network network;
-  std::vector<Prediction> rows;
+  std::vector<StepForecast> rows;
 };
 
 Scaled scale_up(const Config& config, const std::string& ranks, const std::string& network) {
@@ -94,9 +94,9 @@ std::vector<std::int64_t> rank_counts_of(const std::string& text) {
 // Compute: the lanes of the rank that has most of them; more ranks than lanes are given lanes of
 // their own. Exchange: each rank sends (R - 1) / R of its gradients twice, and R - 1 messages a
 // round.
-Prediction predict_step(const StepNeeds& needs, const MeasuredRank& one, const Network& network,
-                        std::int64_t ranks) {
-  Prediction p;
+StepForecast predict_step(const StepNeeds& needs, const MeasuredRank& one, const Network& network,
+                          std::int64_t ranks) {
+  StepForecast p;
   p.ranks = ranks;
   p.possible = ranks <= needs.images;
   const double others = static_cast<double>(ranks - 1), all = static_cast<double>(ranks);
@@ -128,7 +128,7 @@ void print_scaling(const Config& config, const std::string& ranks, const std::st
       "{:>12} {:>11} {:>12} {:>22} {:>11}\n",
       s.network.bytes_per_s * 1e-9, s.network.latency_s * 1e6, "ranks", "step ms", "exchange ms",
       "images/s", "efficiency %", "J a step", "weak %");
-  for (const Prediction& p : s.rows) {
+  for (const StepForecast& p : s.rows) {
     const double weak = 100 * p.weak_efficiency;
     if (!p.possible) {
       fmt::print("{:>8} more ranks than images of a batch {:>58.1f}\n", p.ranks, weak);
@@ -146,7 +146,7 @@ void print_scaling(const Config& config, const std::string& ranks, const std::st
 Json scaling_json(const Config& config, const std::string& ranks, const std::string& network) {
   const Scaled s = scale_up(config, ranks, network);
   Json rows = Json::array();
-  for (const Prediction& p : s.rows)
+  for (const StepForecast& p : s.rows)
     rows.push_back({{"ranks", p.ranks},
                     {"possible", p.possible},
                     {"step_ms", 1e3 * p.step_s()},

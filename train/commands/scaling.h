@@ -28,7 +28,7 @@ struct StepNeeds {
   std::int64_t images = 0, lanes = 1, parameters = 0;  // parameters: trained
 };
 
-struct Prediction {
+struct StepForecast {
   std::int64_t ranks = 1;
   bool possible = true;  // false: more ranks than images
   double compute_s = 0, exchange_s = 0;
@@ -38,8 +38,8 @@ struct Prediction {
 
   double step_s() const { return compute_s + exchange_s; }
 };
-Prediction predict_step(const StepNeeds& needs, const MeasuredRank& one, const Network& network,
-                        std::int64_t ranks);
+StepForecast predict_step(const StepNeeds& needs, const MeasuredRank& one, const Network& network,
+                          std::int64_t ranks);
 
 // The table for the phase that bench measures, printed, or as JSON.
 void print_scaling(const Config& config, const std::string& ranks, const std::string& network);

@@ -29,7 +29,7 @@ class FullDisk {
   rlimit before_{};
 };
 
-std::size_t files_in(const std::string& folder) {
+std::size_t count_of_files(const std::string& folder) {
   std::size_t n = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder)) ++n;
   return n;
@@ -53,7 +53,7 @@ TEST_CASE("a file appears at commit and not before") {
   CHECK(contents_of(path) == "new");
   { AtomicFile(path).write("dropped"); }
   CHECK(contents_of(path) == "new");
-  CHECK(files_in(folder.path()) == 1);
+  CHECK(count_of_files(folder.path()) == 1);
 }
 
 TEST_CASE("two processes that write the same file do not share what is written beside") {
@@ -70,7 +70,7 @@ TEST_CASE("two processes that write the same file do not share what is written b
   CHECK(contents_of(folder / "f") == "theirs");
   ours.commit();
   CHECK(contents_of(folder / "f") == "ours");
-  CHECK(files_in(folder.path()) == 1);
+  CHECK(count_of_files(folder.path()) == 1);
 }
 
 TEST_CASE("a full disk leaves the old file and nothing beside") {
@@ -84,7 +84,7 @@ TEST_CASE("a full disk leaves the old file and nothing beside") {
   }
   CHECK(message == path + ": cannot write: File too large");
   CHECK(contents_of(path) == "old");
-  CHECK(files_in(folder.path()) == 1);
+  CHECK(count_of_files(folder.path()) == 1);
 }
 
 TEST_CASE("places that cannot be written are errors that name the path") {

@@ -17,12 +17,12 @@ const MeasuredRank kOne{.step_s = 1, .joules = 30};
 
 TEST_CASE("one rank takes what was measured, and more share it but for the exchange") {
   const Network fast{10e9, 2e-6};
-  const Prediction one = predict_step(kNeeds, kOne, fast, 1);
+  const StepForecast one = predict_step(kNeeds, kOne, fast, 1);
   CHECK(one.step_s() == doctest::Approx(1));
   CHECK(one.joules_low == doctest::Approx(30));
   CHECK(one.joules_high == doctest::Approx(30));
   CHECK(one.efficiency == doctest::Approx(1));
-  const Prediction eight = predict_step(kNeeds, kOne, fast, 8);
+  const StepForecast eight = predict_step(kNeeds, kOne, fast, 8);
   CHECK(eight.compute_s == doctest::Approx(1.0 / 8));
   CHECK(eight.exchange_s == doctest::Approx(2 * 7.0 / 8 * 20e6 / 10e9 + 5 * 7 * 2e-6));
   CHECK(eight.joules_low == doctest::Approx(30));
