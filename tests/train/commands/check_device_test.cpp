@@ -15,7 +15,7 @@ namespace {
 using namespace hg;
 using namespace hg::testing;
 
-const Arguments kSmall = tiny_model() + Arguments{"--device", "cpu", "--json"};
+const Arguments kTinyOnCpu = tiny_model() + Arguments{"--device", "cpu", "--json"};
 
 CheckDeviceOptions small_options() {
   CheckDeviceOptions options;
@@ -46,7 +46,7 @@ class Wrong final : public Observer {
 }  // namespace
 
 TEST_CASE("check-device holds every op and a training step to the references") {
-  const Outcome outcome = hgtrain(Arguments{"check-device", "shapes"} + kSmall);
+  const Outcome outcome = hgtrain(Arguments{"check-device", "shapes"} + kTinyOnCpu);
   INFO(outcome.err);
   REQUIRE(outcome.code == 0);
   const Json out = Json::parse(outcome.out);
