@@ -1,6 +1,8 @@
 #include "train/run/rank_books.h"
 
 #include <map>
+#include <tuple>
+#include <type_traits>
 
 #include "train/ranks/packed.h"
 
@@ -34,38 +36,24 @@ class ReadElsewhere final : public energy::Meter {
   const std::unique_ptr<energy::Meter> meter_;
 };
 
-void pack(const LedgerRow& row, Packer& to) {
-  for (const std::string& text : {row.label.phase, row.label.layer, row.label.op}) to.bytes(text);
-  to.value(row.calls);
-  to.value(row.seconds);
-  to.value(row.flops);
-  to.value(row.flops_mm);
-  to.value(row.bytes);
-  to.value(row.energy_uj);
-  to.value(row.static_uj);
-  to.value(row.kind);
-  to.value(row.low_uj);
-  to.value(row.high_uj);
-  to.value(row.domain_uj);
+// The figures of a message, in its order: told once for both ways.
+auto figures_of(auto& row) requires std::is_same_v<std::decay_t<decltype(row)>, LedgerRow> {
+  return std::tie(row.calls, row.seconds, row.flops, row.flops_mm, row.bytes, row.energy_uj,
+                  row.static_uj, row.kind, row.low_uj, row.high_uj, row.domain_uj);
+}
+auto figures_of(auto& books) requires std::is_same_v<std::decay_t<decltype(books)>, RankBooks> {
+  auto& ledger = books.ledger;
+  return std::tie(ledger.kind, ledger.energy_uj, ledger.low_uj, ledger.high_uj, ledger.domain_uj,
+                  ledger.seconds, books.cpu_run_s, books.cpu_wait_s, books.peak_rss_bytes,
+                  books.meter_faults);
 }
 
-LedgerRow unpack_row(Unpacker& from) {
-  LedgerRow row;
-  for (std::string* text : {&row.label.phase, &row.label.layer, &row.label.op})
-    *text = from.bytes();
-  const auto take = [&](auto& value) { value = from.value<std::decay_t<decltype(value)>>(); };
-  take(row.calls);
-  take(row.seconds);
-  take(row.flops);
-  take(row.flops_mm);
-  take(row.bytes);
-  take(row.energy_uj);
-  take(row.static_uj);
-  take(row.kind);
-  take(row.low_uj);
-  take(row.high_uj);
-  take(row.domain_uj);
-  return row;
+void pack_figures(const auto& of, Packer& to) {
+  std::apply([&](const auto&... figure) { (to.value(figure), ...); }, figures_of(of));
+}
+void unpack_figures(Unpacker& from, auto& of) {
+  const auto take = [&]<class T>(T& figure) { figure = from.value<T>(); };
+  std::apply([&](auto&... figure) { (take(figure), ...); }, figures_of(of));
 }
 
 // Rows of ranks by label, in order of first appearance.
@@ -113,42 +101,28 @@ energy::MeterChoice open_rank_meter(const Ranks& ranks, Device device) {
 }
 
 std::string pack(const RankBooks& books) {
-  const Ledger& ledger = books.ledger;
   Packer to;
-  to.value(ledger.kind);
-  to.value(ledger.energy_uj);
-  to.value(ledger.low_uj);
-  to.value(ledger.high_uj);
-  to.value(ledger.domain_uj);
-  to.value(ledger.seconds);
-  to.value(ledger.rows.size());
-  for (const LedgerRow& row : ledger.rows) pack(row, to);
-  to.value(books.cpu_run_s);
-  to.value(books.cpu_wait_s);
-  to.value(books.peak_rss_bytes);
-  to.value(books.meter_faults);
+  pack_figures(books, to);
   to.bytes(books.meter_notes);
+  to.value(books.ledger.rows.size());
+  for (const LedgerRow& row : books.ledger.rows) {
+    for (const std::string& text : {row.label.phase, row.label.layer, row.label.op}) to.bytes(text);
+    pack_figures(row, to);
+  }
   return to.all();
 }
 
 RankBooks unpack_books(std::string_view text) {
   Unpacker from(text);
   RankBooks books;
-  Ledger& ledger = books.ledger;
-  const auto take = [&](auto& value) { value = from.value<std::decay_t<decltype(value)>>(); };
-  take(ledger.kind);
-  take(ledger.energy_uj);
-  take(ledger.low_uj);
-  take(ledger.high_uj);
-  take(ledger.domain_uj);
-  take(ledger.seconds);
-  ledger.rows.resize(from.value<std::size_t>());
-  for (LedgerRow& row : ledger.rows) row = unpack_row(from);
-  take(books.cpu_run_s);
-  take(books.cpu_wait_s);
-  take(books.peak_rss_bytes);
-  take(books.meter_faults);
+  unpack_figures(from, books);
   books.meter_notes = from.bytes();
+  books.ledger.rows.resize(from.value<std::size_t>());
+  for (LedgerRow& row : books.ledger.rows) {
+    for (std::string* label : {&row.label.phase, &row.label.layer, &row.label.op})
+      *label = from.bytes();
+    unpack_figures(from, row);
+  }
   return books;
 }
 
