@@ -5,7 +5,7 @@
 #include <bit>
 #include <memory>
 #include <mutex>
-#include <thread>
+#include <utility>
 
 #include "tensor/base/error.h"
 #include "tensor/memory_peak.h"
@@ -61,39 +61,51 @@ void watch(std::int64_t bytes) {
   }
 }
 
-// A third of the price of a std::mutex: nearly always the arena's owner comes alone.
-class QuickLock {
- public:
-  void lock() {
-    while (taken_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
-  }
-  void unlock() { taken_.clear(std::memory_order_release); }
-
- private:
-  std::atomic_flag taken_;
-};
-
+// Its owner, a live thread, takes and puts blocks without an atomic exchange, whose price shows
+// where ops are small. Other threads hand blocks back by a list of their own, which the owner
+// empties when it runs out.
 struct Arena {
-  QuickLock mutex;
   std::array<Header*, kClasses> free{};
-  std::uint64_t bytes_in_use = 0;
-  bool owned = false;  // by a live thread
+  std::atomic<Header*> returned{nullptr};
+  std::atomic<std::uint64_t> bytes_taken{0}, bytes_put{0}, bytes_returned{0};
+  std::uint64_t releases = 0;  // of release_cached() that it has followed
+  bool owned = false;
 
   Header* take(int size_class) {
-    const std::lock_guard lock(mutex);
-    Header* h = free[size_class];
+    if (!free[size_class]) collect_returned();
+    Header* const h = free[size_class];
     if (!h) return nullptr;
-    bytes_in_use += bytes_of(size_class);
+    count(bytes_taken, size_class);
     free[size_class] = h->next;
     return h;
   }
-  void count_new(int size_class) {
-    const std::lock_guard lock(mutex);
-    bytes_in_use += bytes_of(size_class);
-  }
   void put(Header* h) {
-    const std::lock_guard lock(mutex);
-    bytes_in_use -= bytes_of(static_cast<int>(h->size_class));
+    count(bytes_put, static_cast<int>(h->size_class));
+    list(h);
+  }
+  void put_back(Header* h) {  // by another thread
+    bytes_returned.fetch_add(bytes_of(static_cast<int>(h->size_class)), std::memory_order_relaxed);
+    h->next = returned.load(std::memory_order_relaxed);
+    while (!returned.compare_exchange_weak(h->next, h, std::memory_order_release)) {
+    }
+  }
+  // Of its owner alone, or of one thread while it has none.
+  void count(std::atomic<std::uint64_t>& bytes, int size_class) {
+    bytes.store(bytes.load(std::memory_order_relaxed) + bytes_of(size_class),
+                std::memory_order_relaxed);
+  }
+  void collect_returned() {
+    Header* h = returned.exchange(nullptr, std::memory_order_acquire);
+    while (h) {
+      Header* const next = h->next;
+      list(h);
+      h = next;
+    }
+  }
+  std::uint64_t bytes_in_use() const { return bytes_taken - bytes_put - bytes_returned; }
+
+ private:
+  void list(Header* h) {
     h->next = free[h->size_class];
     free[h->size_class] = h;
   }
@@ -127,17 +139,43 @@ Arenas& arenas() {
   return instance;
 }
 
+thread_local Arena* own_arena = nullptr;
+
 struct ThreadArena {
-  Arena* arena = arenas().adopt();
-  ~ThreadArena() { arenas().orphan(arena); }
+  ThreadArena() { own_arena = arenas().adopt(); }
+  ~ThreadArena() { arenas().orphan(std::exchange(own_arena, nullptr)); }
 };
 
-Arena* this_arena() {
-  thread_local ThreadArena mine;
-  return mine.arena;
+Arena& this_arena() {
+  if (!own_arena) [[unlikely]] {
+    thread_local const ThreadArena mine;
+    if (!own_arena) own_arena = arenas().adopt();  // the thread is ending: `mine` has gone
+  }
+  return *own_arena;
 }
 
-Header* from_system(int size_class) {
+// Cached blocks go back to the system.
+void release(Arena& arena) {
+  arena.collect_returned();
+  for (Header*& list : arena.free)
+    while (Header* h = list) {
+      list = h->next;
+      const std::size_t bytes = bytes_of(static_cast<int>(h->size_class));
+      bytes_reserved.fetch_sub(sizeof(Header) + bytes, std::memory_order_relaxed);
+      ASAN_UNPOISON_MEMORY_REGION(h + 1, bytes);
+      ::operator delete (h, std::align_val_t{kAlign});
+    }
+}
+
+std::atomic<std::uint64_t> releases{0};  // calls of release_cached()
+
+void follow_releases(Arena& own) {
+  const std::uint64_t asked = releases.load(std::memory_order_relaxed);
+  if (std::exchange(own.releases, asked) != asked) release(own);
+}
+
+Header* from_system(Arena& own, int size_class) {
+  follow_releases(own);
   const std::size_t bytes = sizeof(Header) + bytes_of(size_class);
   void* raw = ::operator new (bytes, std::align_val_t{kAlign}, std::nothrow);
   if (!raw) {
@@ -147,8 +185,8 @@ Header* from_system(int size_class) {
   require(raw != nullptr, "allocator", "no memory for {} bytes", bytes);
   system_calls.fetch_add(1, std::memory_order_relaxed);
   bytes_reserved.fetch_add(bytes, std::memory_order_relaxed);
-  this_arena()->count_new(size_class);
-  return new (raw) Header{this_arena(), nullptr, static_cast<std::uint32_t>(size_class)};
+  own.count(own.bytes_taken, size_class);
+  return new (raw) Header{&own, nullptr, static_cast<std::uint32_t>(size_class)};
 }
 
 }  // namespace
@@ -156,8 +194,9 @@ Header* from_system(int size_class) {
 void* allocate(std::size_t bytes) {
   require(bytes < (std::size_t{1} << 46), "allocator", "{} bytes is beyond any machine", bytes);
   const int size_class = class_of(bytes);
-  Header* h = this_arena()->take(size_class);
-  if (!h) h = from_system(size_class);
+  Arena& own = this_arena();
+  Header* h = own.take(size_class);
+  if (!h) h = from_system(own, size_class);
   watch(static_cast<std::int64_t>(bytes_of(size_class)));
   void* p = h + 1;
   ASAN_POISON_MEMORY_REGION(p, bytes_of(size_class));
@@ -170,31 +209,24 @@ void deallocate(void* p) noexcept {
   Header* h = static_cast<Header*>(p) - 1;
   watch(-static_cast<std::int64_t>(bytes_of(static_cast<int>(h->size_class))));
   ASAN_POISON_MEMORY_REGION(p, bytes_of(h->size_class));
-  h->arena->put(h);
+  if (h->arena == own_arena)
+    h->arena->put(h);
+  else
+    h->arena->put_back(h);
 }
 
 void release_cached() {
+  releases.fetch_add(1, std::memory_order_relaxed);
+  follow_releases(this_arena());
   const std::lock_guard lock(arenas().mutex);
-  for (auto& arena : arenas().all) {
-    const std::lock_guard arena_lock(arena->mutex);
-    for (Header*& list : arena->free)
-      while (Header* h = list) {
-        list = h->next;
-        const std::size_t bytes = bytes_of(h->size_class);
-        bytes_reserved.fetch_sub(sizeof(Header) + bytes, std::memory_order_relaxed);
-        ASAN_UNPOISON_MEMORY_REGION(h + 1, bytes);
-        ::operator delete (h, std::align_val_t{kAlign});
-      }
-  }
+  for (auto& arena : arenas().all)
+    if (!arena->owned) release(*arena);
 }
 
 Stats stats() {
   Stats all{system_calls.load(), bytes_reserved.load(), 0};
   const std::lock_guard lock(arenas().mutex);
-  for (auto& arena : arenas().all) {
-    const std::lock_guard arena_lock(arena->mutex);
-    all.bytes_in_use += arena->bytes_in_use;
-  }
+  for (auto& arena : arenas().all) all.bytes_in_use += arena->bytes_in_use();
   return all;
 }
 

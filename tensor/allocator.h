@@ -13,7 +13,9 @@ namespace hg {
 namespace allocator {
 void* allocate(std::size_t bytes);  // 64-byte aligned
 void deallocate(void* p) noexcept;
-void release_cached();  // gives every cached block of every arena back to the system
+// Gives the cached blocks of this thread, and of those that have ended, back to the system. Other
+// threads do so when they next need a block that they have not cached.
+void release_cached();
 
 struct Stats {
   std::uint64_t system_calls;    // blocks ever asked of the system

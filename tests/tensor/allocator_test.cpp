@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <cstring>
+#include <latch>
 #include <limits>
 #include <set>
 #include <thread>
@@ -145,6 +146,26 @@ TEST_CASE("release_cached gives back everything that is not in use") {
   CHECK(stats().bytes_reserved == before.bytes_reserved);
   CHECK(stats().bytes_in_use == before.bytes_in_use);
   CHECK(stats().system_calls == before.system_calls + 6);  // bytes_taken_by asked for one, too
+}
+
+TEST_CASE("after release_cached another thread gives its cache back when it next misses") {
+  std::latch cached(1), released(1);
+  std::uint64_t before = 0, after = 0;
+  std::thread other([&] {
+    deallocate(allocate(3'000'000));
+    cached.count_down();
+    released.wait();
+    before = stats().bytes_reserved;
+    void* const missed = allocate(5'000'000);
+    after = stats().bytes_reserved;
+    deallocate(missed);
+  });
+  cached.wait();
+  allocator::release_cached();
+  released.count_down();
+  other.join();
+  CHECK(after - before == bytes_taken_by(5'000'000) - bytes_taken_by(3'000'000));
+  allocator::release_cached();
 }
 
 TEST_CASE("the peak is the most in use at a time, whichever thread holds it") {
