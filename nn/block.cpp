@@ -7,13 +7,12 @@
 namespace hg::nn {
 
 Block::Block(const Builder& parent, const std::string& name, const AttentionOptions& attention,
-             std::int64_t mlp_hidden, double drop_path)
+             std::int64_t mlp_hidden)
     : name_(name),
       norm1_(parent.child(name), "norm1", attention.width),
       attention_(make_attention(parent.child(name), attention)),
       norm2_(parent.child(name), "norm2", attention.width),
-      mlp_(parent.child(name), attention.width, mlp_hidden, attention.dropout),
-      drop_path_(drop_path) {}
+      mlp_(parent.child(name), attention.width, mlp_hidden, attention.dropout) {}
 
 Tensor Block::operator()(const Tensor& x, const Context& context, const Tensor& ids,
                          const Tensor& asking) const {
@@ -21,12 +20,8 @@ Tensor Block::operator()(const Tensor& x, const Context& context, const Tensor& 
   const bool attends = attention_->options().gate != AttentionOptions::Gate::layer;
   const Tensor own = asking.defined() ? gather_rows(x, asking) : x;
   const Tensor attended =
-      attends ? with(own, (*attention_)(norm1_(x), context, ids, asking), context) : own;
-  return with(attended, mlp_(norm2_(attended), context), context);
-}
-
-Tensor Block::with(const Tensor& x, const Tensor& branch, const Context& context) const {
-  return add(x, context.drop_path(branch, drop_path_));
+      attends ? add(own, (*attention_)(norm1_(x), context, ids, asking)) : own;
+  return add(attended, mlp_(norm2_(attended), context));
 }
 
 MergedTokens Block::merging(const MergedTokens& tokens, const Context& context,
@@ -36,10 +31,10 @@ MergedTokens Block::merging(const MergedTokens& tokens, const Context& context,
   const Attention::Weighed attended =
       attention_->weighed(norm1_(tokens.x), tokens.sizes, context, asking);
   const Tensor own = asking.defined() ? gather_rows(tokens.x, asking) : tokens.x;
-  MergedTokens after{with(own, attended.out, context), tokens.sizes};
+  MergedTokens after{add(own, attended.out), tokens.sizes};
   if (!asking.defined() && left < tokens.x.dim(1) - 1)
     after = merged(method, after, attended.keys, left);
-  return {with(after.x, mlp_(norm2_(after.x), context), context), after.sizes};
+  return {add(after.x, mlp_(norm2_(after.x), context)), after.sizes};
 }
 
 }  // namespace hg::nn

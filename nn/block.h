@@ -1,5 +1,5 @@
 // Pre-norm block: x += Attn(LN(x)), unless a gate takes the layer's attention away; then
-// x += MLP(LN(x)). In training, an image leaves either branch out at the rate drop_path.
+// x += MLP(LN(x)).
 #pragma once
 
 #include "nn/attention/attention.h"
@@ -12,7 +12,7 @@ namespace hg::nn {
 class Block {
  public:
   Block(const Builder& parent, const std::string& name, const AttentionOptions& attention,
-        std::int64_t mlp_hidden, double drop_path = 0);
+        std::int64_t mlp_hidden);
   // ids and asking as for Attention: x [B, N, E] -> the same of all tokens, or of those that ask.
   Tensor operator()(const Tensor& x, const Context& context, const Tensor& ids = {},
                     const Tensor& asking = {}) const;
@@ -24,14 +24,11 @@ class Block {
   const Attention& attention() const { return *attention_; }
 
  private:
-  Tensor with(const Tensor& x, const Tensor& branch, const Context& context) const;
-
   std::string name_;
   LayerNorm norm1_;
   std::unique_ptr<Attention> attention_;
   LayerNorm norm2_;
   Mlp mlp_;
-  double drop_path_;
 };
 
 }  // namespace hg::nn

@@ -64,7 +64,6 @@ VitOptions decoder_options(VitOptions o, const MaskedPatchOptions& options) {
   o.depth = options.depth;
   o.attention = {};
   o.supports.clear();
-  o.drop_path = 0;
   return o;
 }
 

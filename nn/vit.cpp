@@ -56,8 +56,7 @@ std::vector<Block> make_blocks(const Builder& root, const VitOptions& o) {
     if (o.attention.gate == Gate::layer) attention.gate = left_out ? Gate::layer : Gate::none;
     attention.layer = i;
     if (!o.supports.empty()) attention.support = o.supports[static_cast<std::size_t>(i)];
-    const double way = o.depth > 1 ? static_cast<double>(i) / static_cast<double>(o.depth - 1) : 1;
-    blocks.emplace_back(root, fmt::format("blocks.{}", i), attention, hidden, way * o.drop_path);
+    blocks.emplace_back(root, fmt::format("blocks.{}", i), attention, hidden);
   }
   return blocks;
 }

@@ -21,7 +21,6 @@ struct VitOptions {
   Pool pool = Pool::cls;
   LastBlock last_block = LastBlock::all;  // tokens it computes, where only the class token is read
   double dropout = 0;
-  double drop_path = 0;  // of the last block; the first has none, between them along a line
   bool qkv_bias = true;
   WeightStart init = WeightStart::width;
   Positions positions = Positions::sincos;

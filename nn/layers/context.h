@@ -5,7 +5,6 @@
 
 #include "tensor/ops/dropout.h"
 #include "tensor/ops/quadratic_attention.h"
-#include "tensor/ops/scale_axes.h"
 #include "tensor/random.h"
 
 namespace hg::nn {
@@ -58,12 +57,6 @@ struct Context {
 
   Tensor dropout(const Tensor& x, double probability) const {
     return random && probability > 0 ? hg::dropout(x, probability, *random) : x;
-  }
-  // A branch [B, ...] of which each image is left out at this rate, and else divided by 1 - rate.
-  Tensor drop_path(const Tensor& branch, double rate) const {
-    if (!random || rate == 0) return branch;
-    const Tensor ones = Tensor::full({branch.dim(0)}, 1, branch.dtype(), branch.device());
-    return scale_axes(branch, hg::dropout(ones, rate, *random), 0);
   }
   bool wants_likelihood() const { return record && record->wants_likelihood; }
   bool wants(Sparsity kind) const { return record && record->wants_sparsity == kind; }

@@ -88,8 +88,6 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"drop_rate", "model.dropout"},
     {"proj_drop_rate", "model.dropout"},
     {"hidden_dropout_prob", "model.dropout"},
-    {"drop_path_rate", "model.drop_path"},
-    {"stochastic_depth_prob", "model.drop_path"},
     {"global_pool", "model.pool"},
     {"gp", "model.pool"},
     {"weight_init", "model.init"},

@@ -58,7 +58,6 @@ nn::VitOptions vit_options(const Config& config) {
           .pool = m.pool,
           .last_block = m.last_block,
           .dropout = m.dropout,
-          .drop_path = m.drop_path,
           .qkv_bias = m.qkv_bias,
           .init = m.init,
           .positions = m.positions,

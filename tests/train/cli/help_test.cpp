@@ -73,7 +73,6 @@ TEST_CASE("options of other programs are answered with the setting") {
                                     {"--batch-size", "train.batch_size"},
                                     {"--epochs=3", "train.epochs"},
                                     {"--weight-decay", "train.weight_decay"},
-                                    {"--drop-path", "model.drop_path"},
                                     {"-b", "train.batch_size"},
                                     {"--num-classes", "model.num_classes"}})
     check_refused(hgtrain({"train", "shapes", option, "1"}), 2,

@@ -147,7 +147,6 @@ TEST_CASE("unknown keys are errors that name the nearest known one") {
                                     {"model.d_model", "model.emb_size"},
                                     {"model.mlp_dim", "model.mlp_ratio"},
                                     {"model.attn_drop_rate", "attention.dropout"},
-                                    {"model.drop_path_rate", "model.drop_path"},
                                     {"model.global_pool", "model.pool"},
                                     {"data.data_path", "data.root"},
                                     {"trian.epochs", "train.epochs"}})

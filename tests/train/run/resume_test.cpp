@@ -10,8 +10,8 @@ namespace {
 using namespace hg;
 using namespace hg::testing;
 
-// An average is kept, some epochs have no evaluation and some branches are left out.
-const Arguments kAveraged = set({"train.ema=0.95", "train.eval_every=3", "model.drop_path=0.2"});
+// An average is kept, some epochs have no evaluation and some activations are dropped.
+const Arguments kAveraged = set({"train.ema=0.95", "train.eval_every=3", "model.dropout=0.2"});
 
 const Arguments kLonger{"--set", "train.epochs=8",     "--set", "data.train_limit=256",
                         "--set", "train.batch_size=8", "--set", "model.dropout=0.1",
