@@ -19,8 +19,7 @@ Tensor Block::operator()(const Tensor& x, const Context& context, const Tensor& 
   const Scope scope(name_);
   const bool attends = attention_->options().gate != AttentionOptions::Gate::layer;
   const Tensor own = asking.defined() ? gather_rows(x, asking) : x;
-  const Tensor attended =
-      attends ? add(own, (*attention_)(norm1_(x), context, ids, asking)) : own;
+  const Tensor attended = attends ? add(own, (*attention_)(norm1_(x), context, ids, asking)) : own;
   return add(attended, mlp_(norm2_(attended), context));
 }
 

@@ -22,9 +22,6 @@ class Storage : NoCopy {
   std::uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 
-  // Both hold what the other held, without a copy; of one device and size.
-  void swap_contents(Storage& other);
-
   // The host's copy of a device's buffer, from `offset` bytes on, if it has one.
   struct HostCopy {
     std::shared_ptr<Storage> storage;

@@ -203,53 +203,6 @@ Samples AdamWAll::samples() {
                  adamw_inputs({{91, 97}, {5}}, 3))};
 }
 
-TensorSpecs Ema::infer(In in) const {
-  require(decay >= 0 && decay < 1, name(), "decay {} is not in [0, 1)", decay);
-  require(!in.empty() && in.size() % 2 == 0, name(),
-          "expected an average and a value of each parameter, got {} inputs", in.size());
-  expect_float(*this, in);
-  TensorSpecs specs;
-  for (std::size_t i = 0; i < in.size(); i += 2)
-    for (TensorSpec spec : updated(*this, in.subspan(i, 2), 1)) {
-      spec.alias_of += static_cast<int>(i);
-      specs.push_back(spec);
-    }
-  return specs;
-}
-
-// two multiplications and an addition
-CostParts Ema::cost(In in, In out) const {
-  Cost sum;
-  for (std::size_t i = 0; i < out.size(); ++i)
-    sum += update_cost(in.subspan(2 * i, 2), out.subspan(i, 1), {}, 3);
-  return sum;
-}
-
-void Ema::cpu(In in, Out) const {
-  const auto move = [keep = decay]<class P>(P* state, P value) {
-    using cpu::splat;
-    state[0] = ei::pmadd(splat<P>(keep), state[0], ei::pmul(splat<P>(1 - keep), value));
-  };
-  dispatch_float(in[0].dtype(), name(), [&]<class T>() {
-    cpu::Blocks(in, 2).for_each(
-        [&](std::int64_t, std::size_t i, std::int64_t begin, std::int64_t end) {
-          const In mine = in.subspan(2 * i, 2);
-          cpu::update_piece<T, 1>(cpu::states_of<T, 1>(mine), cpu::pointers<T>(mine.subspan(1)), 1,
-                                  begin, end, move);
-        });
-  });
-}
-
-Samples Ema::samples() {
-  const auto inputs = [](std::initializer_list<Shape> shapes) {
-    std::vector<S> all;
-    for (const Shape& shape : shapes) all.insert(all.end(), 2, S::uniform(shape));
-    return all;
-  };
-  return {sample(Ema(0.99), inputs({{3, 197}, {1}, {0, 3}, {7, 701}})),
-          sample(Ema(0.9), inputs({{5, 71, 101}})), sample(Ema(0), inputs({{17}}))};
-}
-
 TensorSpecs Sgd::infer(In in) const {
   check_positive(*this, "lr", options.lr);
   check_positive(*this, "momentum", options.momentum);

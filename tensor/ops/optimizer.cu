@@ -134,15 +134,6 @@ __global__ void __launch_bounds__(kThreads)
     step(at.p[i], at.m[i], at.v[i], at.grads.at(i), at.decay);
 }
 
-// The value stands in for a gradient, the average for what is updated.
-__global__ void __launch_bounds__(kThreads)
-    ema(const Parameter* parameters, int count, float keep, float take) {
-  const Parameter& at = parameter_of_block(parameters, count);
-  const std::int64_t first = std::int64_t{blockIdx.x - at.first_block} * kUpdates;
-  for (std::int64_t i = first + threadIdx.x; i < at.n && i < first + kUpdates; i += kThreads)
-    at.p[i] = keep * at.p[i] + take * at.grads.at(i);
-}
-
 struct SgdStep {
   float lr, momentum, weight_decay, grad_scale;
   bool nesterov;
@@ -211,16 +202,6 @@ void AdamWAll::cuda(In in, Out, CudaStream& stream) const {
   const Tensor there = table.uploaded();
   launch(adamw_all, table.blocks(), kThreads, 0, stream, static_cast<const Parameter*>(there.raw()),
          table.count(), step_of(options));
-}
-
-void Ema::cuda(In in, Out, CudaStream& stream) const {
-  Table table(kUpdates);
-  for (std::size_t i = 0; i < in.size(); i += 2)
-    table.add({grads_of(in.subspan(i + 1, 1)), in[i].numel(), 0, in[i].data<float>(), nullptr,
-               nullptr, 0});
-  const Tensor there = table.uploaded();
-  launch(ema, table.blocks(), kThreads, 0, stream, static_cast<const Parameter*>(there.raw()),
-         table.count(), static_cast<float>(decay), static_cast<float>(1 - decay));
 }
 
 void Sgd::cuda(In in, Out, CudaStream& stream) const {

@@ -72,17 +72,6 @@ class AdamWAll final : public NonDifferentiable<AdamWAll> {
   const std::size_t copies;
 };
 
-// The exponential average a and the value p of one parameter after the other -> a of each:
-// decay a + (1 - decay) p, in one loop or launch.
-class Ema final : public NonDifferentiable<Ema> {
- public:
-  static constexpr std::string_view kNotDifferentiable = kUpdatesInputs;
-  explicit Ema(double decay) : decay(decay) {}
-  HG_DECLARE_OP("ema");
-
-  const double decay;
-};
-
 // p, buffer (with momentum only), g_0, g_1, .. -> p, buffer
 class Sgd final : public NonDifferentiable<Sgd> {
  public:
@@ -119,8 +108,6 @@ inline void adamw_step_all(const AdamWOptions& options, const CachedVector<doubl
                            std::size_t copies, In tensors) {
   run(ops::AdamWAll(options, weight_decays, copies), tensors);
 }
-// Average and value of every parameter.
-inline void ema_step(double decay, In tensors) { run(ops::Ema(decay), tensors); }
 // Updates p in place by a gradient, or by the sum of several: {&gradients[p], 1}. `buffer` starts
 // as zeros; without momentum it isn't used and may be undefined.
 inline void sgd_step(const SgdOptions& options, const Tensor& p, const Tensor& buffer, In grads) {

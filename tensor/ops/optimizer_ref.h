@@ -59,13 +59,6 @@ void reference(const AdamWAll& op, RefIn<T> in, RefOut<T> out) {
 }
 
 template <class T>
-void reference(const Ema& op, RefIn<T> in, RefOut<T> out) {
-  for (std::size_t k = 0; k < out.size(); ++k)
-    for (std::int64_t i = 0; i < out[k].numel(); ++i)
-      out[k][i] = T(op.decay) * in[2 * k][i] + T(1 - op.decay) * in[2 * k + 1][i];
-}
-
-template <class T>
 void reference(const Sgd& op, RefIn<T> in, RefOut<T> out) {
   const SgdOptions& o = op.options;
   const bool momentum = o.momentum != 0;

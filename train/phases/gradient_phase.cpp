@@ -39,11 +39,9 @@ class GradientPhase final : public TrainingPhase {
   }
   std::optional<StepReport> step() override;
   std::optional<EpochReport> finish_epoch(const std::function<bool()>& stop) override {
-    const Optimizer::Averaged averaged(optimizer_);
     return learner_->judge(test_loader_, stop);
   }
   ModelWeights weights() const override { return {weights_of(learner_->model()), metadata_}; }
-  ModelWeights result() const override;
   std::int64_t trained_parameters() const override { return learner_->trained_count(); }
   NamedTensors moments() const override { return optimizer_.state(); }
   void load_moments(const RunState& state) override {
@@ -58,15 +56,6 @@ class GradientPhase final : public TrainingPhase {
   Optimizer optimizer_;
   Batch batch_;
 };
-
-ModelWeights GradientPhase::result() const {
-  ModelWeights result = weights();
-  const NamedTensors averages = optimizer_.averages();
-  const std::map<std::string, Tensor> by_name(averages.begin(), averages.end());
-  for (auto& [name, value] : result.tensors)
-    if (const auto found = by_name.find(name); found != by_name.end()) value = found->second;
-  return result;
-}
 
 std::optional<StepReport> GradientPhase::step() {
   if (!train_loader_.next(batch_)) return std::nullopt;

@@ -47,9 +47,7 @@ class TrainingPhase {
   // Evaluates, asking `stop` now and then; none: it said yes.
   virtual std::optional<EpochReport> finish_epoch(const std::function<bool()>& stop) = 0;
 
-  virtual ModelWeights weights() const = 0;  // for the checkpoint
-  // What evaluation judges, for others and the next phase: averages where there are.
-  virtual ModelWeights result() const { return weights(); }
+  virtual ModelWeights weights() const = 0;
   virtual std::int64_t trained_parameters() const { return 0; }  // elements of those it trains
   virtual NamedTensors moments() const { return {}; }
   virtual void load_moments(const RunState&) {}

@@ -114,9 +114,6 @@ std::optional<EpochReport> PrunePhase::finish_epoch(const std::function<bool()>&
 
 void check_keys(Config& config, std::size_t index, const Origins& origins) {
   const PhaseConfig& phase = config.phases[index];
-  const std::string ema = fmt::format("phase.{}.train.ema", index);
-  usage_require(!origins.given(ema) || phase.train.ema == 0, origins.who(ema),
-                "expected 0 in a phase \"prune\", which trains nothing, got {}", phase.train.ema);
   if (phase.method == Method::mixed)
     usage_require(
         phase.fraction >= phase.key_fraction, origins.who(fmt::format("phase.{}.fraction", index)),

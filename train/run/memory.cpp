@@ -11,15 +11,14 @@
 namespace hg {
 namespace {
 
-double needed_by(const Config& config, const PhaseConfig& phase, const StepCost& cost) {
-  // Weights, gradients, two moments and averages.
-  const double copies = phase.train.ema > 0 ? 5 : 4;
+double needed_by(const Config& config, const StepCost& cost) {
+  constexpr double kCopies = 4;  // weights, gradients, two moments
   const ModelConfig& m = config.model;
   const auto images = static_cast<double>(cost.images);
   const double at_work = std::min(images, static_cast<double>(cpu::threads()));
   const double pixels = static_cast<double>(m.in_channels) * static_cast<double>(m.img_size) *
                         static_cast<double>(m.img_size);
-  return sizeof(float) * (copies * static_cast<double>(cost.parameters) + 2 * images * pixels) +
+  return sizeof(float) * (kCopies * static_cast<double>(cost.parameters) + 2 * images * pixels) +
          static_cast<double>(cost.kept_bytes) / images * at_work;
 }
 
@@ -29,7 +28,7 @@ double memory_needed(const Config& config) {
   double most = 0;
   for (std::size_t i = 0; i < config.phases.size(); ++i)
     for (const auto& cost : {step_cost(config, i), last_step_cost(config, i)})
-      if (cost) most = std::max(most, needed_by(config, config.phases[i], *cost));
+      if (cost) most = std::max(most, needed_by(config, *cost));
   return most;
 }
 

@@ -209,7 +209,7 @@ void Trainer::summarize(RunSummary& s) {
 }
 
 void Trainer::enter_next_phase() {
-  const ModelWeights left = phase_->result();
+  const ModelWeights left = phase_->weights();
   const Safetensors before{{left.tensors.begin(), left.tensors.end()}, left.metadata};
   position_.phase += 1;
   position_.epoch = 0;
@@ -397,7 +397,7 @@ void Trainer::save() {
   if (options_.folder.empty()) return;
   position_.energy_saved_uj = std::min(position_.energy_before_epoch_uj, energy_->saved_uj());
   const Dataset& data = *phase_data().train;
-  save_model(options_.folder, phase_->result(),
+  save_model(options_.folder, phase_->weights(),
              {data.class_names(),
               data.normalization().for_channels(static_cast<int>(config_.model.in_channels))});
   save_state(options_.folder, weights, moments, phase_->steps(), position_);

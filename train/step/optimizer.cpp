@@ -42,7 +42,6 @@ Optimizer::Optimizer(std::vector<nn::Parameter> trained, const TrainConfig& trai
     if (slot.rule != Rule::sgd || train.momentum > 0) slot.first = zeros();
     if (slot.rule == Rule::adamw) slot.second = zeros();
     slots_.push_back(slot);
-    if (train.ema > 0) averages_.push_back(p.value.clone());
   }
 }
 
@@ -72,29 +71,7 @@ bool Optimizer::step(const std::vector<Tensors>& gradients, double learning_rate
   }
   if (!decays.empty())
     adamw_step_all(adamw_options(learning_rate, grad_scale), decays, gradients.size(), together);
-  if (!averages_.empty()) update_averages();
   return true;
-}
-
-// The first steps leave the start behind: the decay is (1 + t) / (10 + t) until that reaches ema.
-void Optimizer::update_averages() {
-  const auto t = static_cast<double>(steps_);
-  Tensors pairs;
-  for (std::size_t i = 0; i < averages_.size(); ++i)
-    pairs.insert(pairs.end(), {averages_[i], trained_[i].value});
-  ema_step(std::min(train_.ema, (1 + t) / (10 + t)), pairs);
-}
-
-void Optimizer::swap() const {
-  for (std::size_t i = 0; i < averages_.size(); ++i)
-    averages_[i].storage()->swap_contents(*trained_[i].value.storage());
-}
-
-NamedTensors Optimizer::averages() const {
-  NamedTensors named;
-  for (std::size_t i = 0; i < averages_.size(); ++i)
-    named.emplace_back(trained_[i].name, averages_[i]);
-  return named;
 }
 
 double Optimizer::clipping(const std::vector<Tensors>& gradients) const {
@@ -146,7 +123,6 @@ NamedTensors Optimizer::state() const {
     if (slots_[i].second.defined())
       state.emplace_back("adamw.v." + trained_[i].name, slots_[i].second);
   }
-  for (const auto& [name, average] : averages()) state.emplace_back("ema." + name, average);
   return state;
 }
 

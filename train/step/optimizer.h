@@ -1,10 +1,8 @@
 // Applies a step's gradients to parameters: AdamW, SGD or Muon, with clipping of the whole
-// gradient's norm. With train.ema it keeps an exponential average of them (nn/METHODS.md, section
-// 7).
+// gradient's norm.
 #pragma once
 
 #include "nn/layers/parameter.h"
-#include "tensor/base/no_copy.h"
 #include "tensor/figure.h"
 #include "tensor/ops/optimizer.h"
 #include "train/config/config.h"
@@ -26,20 +24,7 @@ class Optimizer {
             const std::vector<UpdateRanges>& ranges = {}, const Figure& loss = 0);
 
   std::int64_t steps() const { return steps_; }
-  // Parameters and their averages change places until it goes, without a copy; nothing happens
-  // where there are none. No step meanwhile.
-  class Averaged : NoCopy {
-   public:
-    explicit Averaged(const Optimizer& optimizer) : optimizer_(optimizer) { optimizer_.swap(); }
-    ~Averaged() { optimizer_.swap(); }
-
-   private:
-    const Optimizer& optimizer_;
-  };
-  NamedTensors averages() const;  // by names of parameters; empty: there are none
-
-  // Moments as "adamw.m.NAME", "adamw.v.NAME", "sgd.momentum.NAME" or "muon.momentum.NAME",
-  // averages as "ema.NAME".
+  // Moments as "adamw.m.NAME", "adamw.v.NAME", "sgd.momentum.NAME" or "muon.momentum.NAME".
   NamedTensors state() const;
   void load(const Safetensors& file, std::int64_t steps, const std::string& source);
 
@@ -49,8 +34,6 @@ class Optimizer {
     Rule rule;
     Tensor first, second;  // m and v, or the momentum alone
   };
-  void swap() const;
-  void update_averages();
   double clipping(const std::vector<Tensors>& gradients) const;
   double decay_of(std::size_t i) const { return trained_[i].decay ? train_.weight_decay : 0; }
   AdamWOptions adamw_options(double learning_rate, double grad_scale) const;
@@ -60,7 +43,6 @@ class Optimizer {
   const std::vector<nn::Parameter> trained_;
   TrainConfig train_;
   std::vector<Slot> slots_;
-  std::vector<Tensor> averages_;  // [trained parameter]; empty: none
   std::int64_t steps_ = 0;
 };
 

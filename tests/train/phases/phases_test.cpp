@@ -58,18 +58,6 @@ void check_phases_survive_stops(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("the next phase begins with the average of the one before") {
-  const TempFolder folder;
-  const std::string config = write_config(folder, kTwoPhases), run = folder / "run";
-  const Outcome outcome =
-      hgtrain(train(config, run, set({"phase.0.train.ema=0.9", "phase.1.train.learning_rate=0"})));
-  INFO(outcome.err);
-  REQUIRE(outcome.code == 0);
-  const auto losses = column_of(run, "test_loss");  // of the average, and of what stays of it
-  CHECK(losses[3] == losses[2]);
-  CHECK(losses[4] == losses[2]);
-}
-
 TEST_CASE("phases run one after the other, each with its own settings") {
   const TempFolder folder;
   const std::string config = write_config(folder, kTwoPhases), run = folder / "run";

@@ -210,7 +210,6 @@ TEST_CASE("a phase that cannot prune is refused before anything runs") {
   for (const auto& [attention, prune, part] :
        {std::tuple{"softmax", "", "fiak"}, std::tuple{"gmm", "", "fiak"},
         std::tuple{"fiak", "method = \"keys\"", "gmm"},
-        std::tuple{"fiak", "[phase.train]\nema = 0.9", "phase.1.train.ema"},
         std::tuple{"fiak", "method = \"mixed\"\nfraction = 0.1\nkey_fraction = 0.5",
                    "key_fraction"}}) {
     const PruneRun r(attention, prune);

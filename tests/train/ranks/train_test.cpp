@@ -129,8 +129,8 @@ const Arguments kLonger = set({"train.epochs=200"});
 TEST_CASE("any number of ranks: supervised, with patches selected and dropped") {
   HG_NEEDS_MPIRUN();
   Runs().check_same(set({"select.heuristic=entropy", "select.top_k=0.5"}));
-  Runs().check_same(set({"select.heuristic=random", "select.top_k=0.25", "train.ema=0.9",
-                         "select.top_k_end=0.75", "model.dropout=0.3"}));
+  Runs().check_same(set({"select.heuristic=random", "select.top_k=0.25", "select.top_k_end=0.75",
+                         "model.dropout=0.3"}));
 }
 
 TEST_CASE("any number of ranks: contrastive, in one view and two") {

@@ -34,38 +34,6 @@ std::string bmp(int side) {
 
 }  // namespace
 
-TEST_CASE("a run with averaged weights evaluates and leaves the average and keeps both") {
-  const TempFolder folder;
-  const std::string plain = folder / "plain", run = folder / "run";
-  REQUIRE(hgtrain(tiny_train(plain)).code == 0);
-  const Outcome done = hgtrain(tiny_train(run, set({"train.ema=0.9"})));
-  INFO(done.err);
-  REQUIRE(done.code == 0);
-  CHECK(column_of(run, "train_loss") == column_of(plain, "train_loss"));
-  CHECK(column_of(run, "test_loss") != column_of(plain, "test_loss"));
-  const Safetensors model = read_safetensors(run + "/model.safetensors"),
-                    state = read_safetensors(run + "/state.safetensors"),
-                    trained = read_safetensors(plain + "/model.safetensors");
-  const auto values = [](const Safetensors& file, const std::string& name) {
-    return file.tensors.at(name).to_vector<float>();
-  };
-  std::uint64_t parameters = 0;
-  for (const auto& [name, value] : model.tensors) {
-    CHECK(values(model, name) == values(state, "ema." + name));
-    CHECK(values(trained, name) == values(state, "model." + name));
-    parameters += static_cast<std::uint64_t>(value.numel());
-  }
-  CHECK(values(model, "head.weight") != values(trained, "head.weight"));
-  const Outcome judged = hgtrain({"eval", run, "--json"});
-  REQUIRE(judged.code == 0);
-  CHECK(Json::parse(judged.out)["loss"] == std::stod(column_of(run, "test_loss").back()));
-  const std::uint64_t averaging = 16 * 3 * parameters;  // steps of three operations an element
-  CHECK(flops_of(run, "optimizer", "optimizer", "ema") == averaging);
-  CHECK(summary_of(run)["flops"].get<std::uint64_t>() ==
-        summary_of(plain)["flops"].get<std::uint64_t>() + averaging);
-  check_refused(hgtrain(tiny_train(folder / "none", set({"train.ema=1.0"}))), 2, {"train.ema"});
-}
-
 TEST_CASE("evaluation after every third epoch and the last leaves other rows without scores") {
   const TempFolder folder;
   const std::string each = folder / "each", third = folder / "third";

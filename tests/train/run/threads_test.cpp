@@ -66,7 +66,7 @@ struct Threads {
 
 TEST_CASE("any number of threads: supervised, with patches selected and dropped") {
   Threads("").check_same(set({"select.heuristic=entropy", "select.top_k=0.5"}));
-  Threads("").check_same(set({"select.heuristic=random", "select.top_k=0.25", "train.ema=0.9",
+  Threads("").check_same(set({"select.heuristic=random", "select.top_k=0.25",
                               "select.top_k_end=0.75", "model.dropout=0.3"}));
 }
 
