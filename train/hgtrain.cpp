@@ -116,6 +116,9 @@ void add_experiment(CLI::App& app, ExperimentOptions& o) {
                  "I/N: the runs of every N-th seed from the I-th (default: of a Slurm job array's "
                  "task, its index)")
       ->type_name("I/N");
+  app.add_option("--ranks-per-run", o.ranks_per_run,
+                 "under mpirun or srun: so many neighbouring ranks train a run together")
+      ->check(CLI::Range(1, 1000000));
   app.add_flag("--quiet", o.quiet, "show nothing while training");
   add_model_options(app, o);
   add_json(app, o);

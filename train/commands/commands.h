@@ -91,7 +91,8 @@ int watch_command(const WatchOptions& options);
 struct ExperimentOptions : ModelOptions {
   std::string experiment, shown;  // a built-in name or a file, "list", or "show" and which
   std::string scale, out;
-  std::string share;  // "I/N"; empty: a job array's, or all
+  std::string share;               // "I/N"; empty: a job array's, or all
+  std::int64_t ranks_per_run = 1;  // under mpirun
   std::optional<std::int64_t> repeats;
   std::optional<double> target, margin_points;  // micro F1; points of it
 };

@@ -9,7 +9,6 @@
 #include "tensor/base/files.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
-#include "tensor/cpu/parallel.h"
 #include "train/commands/commands.h"
 #include "train/experiment/folder.h"
 #include "train/experiment/share.h"
@@ -43,23 +42,24 @@ Results merge_results(const RunShare& share, const std::string& folder, const Pl
   return write_results(folder, plan, schedule(plan), missing);
 }
 
-// Trains what is not finished yet. False: a signal came.
+// Trains what is not finished yet, with the ranks of the group. False: a signal came.
 bool train_all(const ExperimentOptions& options, const RunShare& share, const std::string& folder,
                const Plan& plan, const std::vector<PlannedRun>& runs) {
   const StopSignals signals;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const PlannedRun& run = runs[i];
-    if (progress_of(folder, run) == RunProgress::finished) continue;
-    if (signals.requested()) return false;
+    Ranks& group = ranks();
+    if (group.any(group.first() && progress_of(folder, run) == RunProgress::finished)) continue;
+    if (group.any(signals.requested())) return false;
     if (!options.quiet) announce(folder, plan, runs, i);
     const Config config = run.config();
-    const std::string own = run_folder(folder, run);
+    const std::string own = group.first() ? run_folder(folder, run) : "";
     PhaseData data = open_run(config);
-    make_folder(own);
+    if (group.first()) make_folder(own);
     const RunEnding ending = train_run(config, std::move(data),
                                        {own, true, false, progress_mode(stderr, options.quiet)});
     if (ending.end == RunEnd::interrupted) return false;
-    merge_results(share, folder, plan, kRunning);
+    if (group.first()) merge_results(share, folder, plan, kRunning);
   }
   return true;
 }
@@ -111,28 +111,37 @@ void print_results(const ExperimentOptions& options, const RunShare& share,
                results_file(folder));
 }
 
-// Under mpirun a share is a rank's, and the first rank waits for all.
-int run_share(const ExperimentOptions& options, const RunShare& share, Ranks& all) {
+// Makes the folder the plan's, and holds it where nobody else has a share.
+std::unique_ptr<FolderLock> open_folder(const std::string& folder, const Plan& plan,
+                                        const RunShare& share,
+                                        const std::vector<PlannedRun>& runs) {
+  std::unique_ptr<FolderLock> lock =
+      claim_folder(folder, plan, share.whole() ? FolderLock::Held::refuse : FolderLock::Held::wait);
+  for (const PlannedRun& run : runs) progress_of(folder, run);  // refuses what is not of this plan
+  if (!is_file(results_file(folder))) write_results(folder, plan, schedule(plan), kRunning);
+  if (!share.whole()) lock.reset();
+  return lock;
+}
+
+// Each group of ranks takes a part of this process's share, and the first rank waits for all.
+int run_share(const ExperimentOptions& options, const RunShare& whole, Ranks& all) {
+  const RunShare share = whole.part(all.rank() / ranks().size(), all.size() / ranks().size());
   const Plan plan = make_plan({options.experiment, options.scale, options.all_settings(),
                                options.repeats, options.target, options.margin_points});
   for (const auto& arm : plan.arms) check_run(arm.config);
   use_device(plan.arms[0].config);
-  if (!all.alone() && plan.arms[0].config.run.threads == 0) cpu::set_threads(all.threads());
-  options.tell_device(plan.arms[0].config);
+  if (all.first()) options.tell_device(plan.arms[0].config);
   open_phases(plan.arms[0].config);  // fails before a folder is made
   const std::string folder = options.out.empty() ? default_folder(plan) : options.out;
   const MachineClaim machine(share);
-  std::unique_ptr<FolderLock> lock =
-      claim_folder(folder, plan, share.whole() ? FolderLock::Held::refuse : FolderLock::Held::wait);
   const std::vector<PlannedRun> runs = share.of(schedule(plan), plan);
-  for (const PlannedRun& run : runs) progress_of(folder, run);  // refuses what is not of this plan
-  if (!is_file(results_file(folder))) write_results(folder, plan, schedule(plan), kRunning);
-  if (!share.whole()) lock.reset();
+  std::unique_ptr<FolderLock> lock;
+  if (ranks().first()) lock = open_folder(folder, plan, share, runs);
   const bool own = train_all(options, share, folder, plan, runs);
   all.set_timeout(std::numeric_limits<double>::infinity());
-  const bool done = all.sum(own ? 0 : 1) == 0;
+  const bool done = !all.any(!own);
   if (!all.first()) return done ? 0 : kInterruptedExitCode;
-  print_results(options, share, folder,
+  print_results(options, whole, folder,
                 merge_results(share, folder, plan, done ? kRunning : kInterrupted));
   return done ? 0 : kInterruptedExitCode;
 }
@@ -143,14 +152,14 @@ int experiment_command(const ExperimentOptions& options) {
   if (told(options)) return 0;
   return on_ranks([&] {
     Ranks& all = ranks();
-    if (all.alone()) return run_share(options, share_from(options.share), all);
-    usage_require(options.share.empty(), "--share", "expected none under {}, whose ranks share",
-                  launcher());
+    usage_require(all.size() % options.ranks_per_run == 0, "--ranks-per-run",
+                  "expected a divisor of {}, the number of ranks here, got {}", all.size(),
+                  options.ranks_per_run);
     ExperimentOptions own = options;
     own.quiet = options.quiet || !all.first();
-    Ranks alone(all.here() - 1);  // each run is of one rank
-    const RanksScope scope(alone);
-    return run_share(own, {all.rank() + 1, all.size()}, all);
+    Ranks group(all, static_cast<int>(options.ranks_per_run));
+    const RanksScope scope(group);
+    return run_share(own, share_from(options.share), all);
   });
 }
 

@@ -23,7 +23,7 @@ void use_device(const Config& config) {
   if (run.device == RunConfig::DeviceChoice::cuda)
     usage_require(cuda::unavailable().empty(), "run.device", "{}", cuda::unavailable());
   if (device_of(run) == Device::cuda) cuda::use_tf32(config.device.tf32);
-  const std::int64_t shared = ranks().alone() ? 0 : ranks().threads();
+  const std::int64_t shared = ranks().here() == 1 ? 0 : ranks().threads();
   cpu::set_threads(static_cast<int>(run.threads > 0 ? run.threads : shared));
 }
 

@@ -13,6 +13,7 @@
 #include "energy/meters/choice.h"
 #include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
+#include "train/ranks/ranks.h"
 
 namespace hg::experiment {
 namespace {
@@ -43,6 +44,10 @@ RunShare share_of_job() {
 
 }  // namespace
 
+RunShare RunShare::part(std::int64_t place, std::int64_t parts) const {
+  return {(index - 1) * parts + place + 1, count * parts};
+}
+
 std::string RunShare::text() const { return fmt::format("share {} of {}", index, count); }
 
 std::vector<PlannedRun> RunShare::of(const std::vector<PlannedRun>& runs, const Plan& plan) const {
@@ -65,7 +70,7 @@ RunShare share_from(const std::string& text) {
 
 // A name of the kernel's: it goes with the process, whatever becomes of it.
 MachineClaim::MachineClaim(const RunShare& share) {
-  if (share.whole()) return;
+  if (share.whole() || !ranks().reads_meters()) return;
   const energy::MeterChoice choice = energy::open_meter();
   if (choice.meter->kind() == energy::Kind::modelled) return;
   constexpr std::string_view kName = "huggingreen-share";

@@ -14,6 +14,7 @@ struct RunShare {
   std::int64_t index = 1, count = 1;  // index: from 1
 
   bool whole() const { return count == 1; }
+  RunShare part(std::int64_t place, std::int64_t parts) const;  // place: from 0
   std::vector<PlannedRun> of(const std::vector<PlannedRun>& runs, const Plan& plan) const;
   std::string text() const;  // "share 2 of 5"
 };
@@ -22,7 +23,8 @@ struct RunShare {
 RunShare share_from(const std::string& text);
 
 // A meter that counts a whole machine would book other shares' energy on this one's runs: holds the
-// machine for this share. Throws UsageError if another has it. Nothing with a meter of processes.
+// machine for this share, by the rank that reads its meters. Throws UsageError if another has it.
+// Nothing with a meter of processes.
 class MachineClaim {
  public:
   explicit MachineClaim(const RunShare& share);

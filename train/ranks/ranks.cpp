@@ -56,6 +56,35 @@ int count_of(const std::string& cpus) {
   return std::max(1, CPU_COUNT(&set));
 }
 
+// To ranks of another transport that follow one another.
+class GroupTransport final : public Transport {
+ public:
+  GroupTransport(Transport& all, int first, int size) : all_(all), first_(first), size_(size) {}
+
+  int rank() const override { return all_.rank() - first_; }
+  int size() const override { return size_; }
+  void send(int to, const void* data, std::size_t bytes) override {
+    all_.send(first_ + to, data, bytes);
+  }
+  void receive(int from, void* data, std::size_t bytes) override {
+    all_.receive(first_ + from, data, bytes);
+  }
+  std::size_t open() override { return all_.open(); }
+  int awaited() const override { return all_.awaited() - first_; }
+  // Failures are those of all, in and out of the group.
+  void cry(const std::string& text) override { all_.cry(text); }
+  bool heard(int& from, std::string& text) override {
+    if (!all_.heard(from, text)) return false;
+    from -= first_;
+    return true;
+  }
+  void finish() override {}
+
+ private:
+  Transport& all_;
+  const int first_, size_;
+};
+
 }  // namespace
 
 RankPlace this_place() {
@@ -74,7 +103,7 @@ RankPlace this_place() {
   return place;
 }
 
-Ranks::Ranks(int neighbours) : neighbours_(neighbours), places_{this_place()} {}
+Ranks::Ranks() : places_{this_place()} {}
 
 Ranks::Ranks(std::unique_ptr<Transport> transport, RankPlace place)
     : transport_(std::move(transport)), rank_(transport_->rank()), size_(transport_->size()) {
@@ -84,9 +113,18 @@ Ranks::Ranks(std::unique_ptr<Transport> transport, RankPlace place)
   places_ = std::move(all);
 }
 
+Ranks::Ranks(Ranks& all, int group_size)
+    : all_(&all), rank_(all.rank_ % group_size), size_(group_size) {
+  const int first = all.rank_ - rank_;
+  if (size_ > 1) transport_ = std::make_unique<GroupTransport>(*all.transport_, first, size_);
+  places_.assign(all.places_.begin() + first, all.places_.begin() + first + size_);
+}
+
 Ranks::~Ranks() = default;
 
+// A group's by its number among all, as the user knows it.
 std::string Ranks::name_of(int rank) const {
+  if (all_) return all_->name_of(all_->rank_ - rank_ + rank);
   return fmt::format("rank {} (host {})", rank, place(rank).host);
 }
 
@@ -97,7 +135,8 @@ int Ranks::hosts() const {
 }
 
 int Ranks::here() const {
-  int count = neighbours_;
+  if (all_) return all_->here();
+  int count = 0;
   for (const RankPlace& p : places_) count += p.machine == place(rank_).machine;
   return count;
 }
@@ -109,6 +148,7 @@ bool Ranks::reads_meters() const {
 }
 
 int Ranks::threads() const {
+  if (all_) return all_->threads();
   const RankPlace& own = place(rank_);
   int sharing = 0;
   for (const RankPlace& p : places_) sharing += p.machine == own.machine && p.cpus == own.cpus;

@@ -40,10 +40,12 @@ class OtherRankFailed : public Error {
 
 class Ranks : NoCopy {
  public:
-  // Alone; so many other processes are at work with it on this machine.
-  explicit Ranks(int neighbours = 0);
+  Ranks();  // alone
   // With the transport's others, `place` being where this one runs.
   Ranks(std::unique_ptr<Transport> transport, RankPlace place);
+  // Its group of so many consecutive ranks of all, which are cut into such groups. Where a group is
+  // at work, all its ranks are, and `all` is not used.
+  Ranks(Ranks& all, int group_size);
   ~Ranks();
 
   int rank() const { return rank_; }
@@ -54,7 +56,7 @@ class Ranks : NoCopy {
   const RankPlace& place(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
   std::string name_of(int rank) const;  // "rank 2 (host b)"
   int hosts() const;
-  int here() const;           // ranks and neighbours on this machine
+  int here() const;           // ranks on this machine, those of other groups, too
   bool reads_meters() const;  // the first of this machine does, for all of them
   // Worker threads of each rank where none are asked for: the CPUs that the machine's ranks may
   // run on, shared.
@@ -81,7 +83,8 @@ class Ranks : NoCopy {
     for (const T& each : gather(own)) sum += each;
     return sum;
   }
-  // The same, but for rank 0 alone; the others get nothing.
+  bool any(bool own) { return sum<int>(own) > 0; }
+  // As gather(), but for rank 0 alone; the others get nothing.
   std::vector<std::string> collect(std::string_view own);
   std::string broadcast(std::string text);  // that of rank 0
 
@@ -108,8 +111,9 @@ class Ranks : NoCopy {
   void watch(std::int64_t silent_since_ns);
   void listen();
 
+  const Ranks* const all_ = nullptr;  // that this is a group of
   std::unique_ptr<Transport> transport_;
-  const int rank_ = 0, size_ = 1, neighbours_ = 0;
+  const int rank_ = 0, size_ = 1;
   std::vector<RankPlace> places_;
   double timeout_s_ = 60;
   OnWork on_work_;

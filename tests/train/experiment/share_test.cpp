@@ -62,6 +62,12 @@ TEST_CASE("a share has every N-th seed with all arms, and shares make the whole"
   CHECK(names == expected);
 }
 
+TEST_CASE("a share's parts are the share") {
+  CHECK(RunShare{}.part(0, 1).whole());
+  CHECK(RunShare{2, 3}.part(0, 2).text() == "share 3 of 6");
+  CHECK(RunShare{2, 3}.part(1, 2).text() == "share 4 of 6");
+}
+
 TEST_CASE("a share is I/N, or the place in a job array") {
   CHECK(share_from("").whole());
   CHECK(share_from("2/5").index == 2);

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <doctest/doctest.h>
+#include <signal.h>
 
+#include <fstream>
 #include <string>
+#include <vector>
 
 #include "tests/support/environment.h"
 #include "tests/support/program.h"
@@ -37,6 +40,33 @@ inline Arguments on_ranks(int ranks, const Arguments& arguments) {
   return Arguments{"-n",   std::to_string(ranks), "--oversubscribe", "--bind-to",
                    "none", hgtrain_path()} +
          arguments;
+}
+
+// The processes of mpirun's ranks, in no particular order.
+inline std::vector<pid_t> ranks_of(pid_t mpirun) {
+  std::vector<pid_t> ranks;
+  std::ifstream children("/proc/" + std::to_string(mpirun) + "/task/" + std::to_string(mpirun) +
+                         "/children");
+  for (pid_t pid = 0; children >> pid;) ranks.push_back(pid);
+  return ranks;
+}
+
+// Starts it on so many ranks and, when they are at work, sends a signal to the last.
+inline Outcome disturbed(int size, const Arguments& arguments, int number) {
+  ChildOptions options = under_mpirun();
+  options.in_step = true;
+  Child child(on_ranks(size, arguments), options);
+  REQUIRE(child.await_line("epoch 2/"));
+  const std::vector<pid_t> ranks = ranks_of(child.pid());
+  REQUIRE(ranks.size() == static_cast<std::size_t>(size));
+  REQUIRE(::kill(ranks.back(), number) == 0);
+  return child.wait();
+}
+
+inline int lines_with(const std::string& part, const std::string& text) {
+  int count = 0;
+  for (const std::string& line : lines_of(text)) count += line.find(part) != std::string::npos;
+  return count;
 }
 
 }  // namespace hg::testing

@@ -71,6 +71,38 @@ TEST_CASE("one rank of each machine reads its meters") {
   CHECK(here == 3 * 3);
 }
 
+TEST_CASE("groups of ranks work side by side, by their own numbers") {
+  std::atomic<int> right = 0;
+  on_local_ranks("aabbab", [&](Ranks& all) {
+    Ranks group(all, 3);
+    const int first = all.rank() / 3 * 3;
+    bool ok = group.size() == 3 && group.rank() == all.rank() - first;
+    ok = ok && group.gather(all.rank()) == std::vector<int>{first, first + 1, first + 2};
+    ok = ok && group.broadcast(std::to_string(all.rank())) == std::to_string(first);
+    ok = ok && group.here() == 3 && group.hosts() == 2;
+    ok = ok && group.name_of(1) == all.name_of(first + 1);
+    ok = ok && group.reads_meters() == (all.rank() != 1 && all.rank() != 5);
+    Ranks alone(all, 1);
+    ok = ok && alone.alone() && alone.here() == 3 && alone.sum(all.rank()) == all.rank();
+    right += ok && all.sum(group.rank()) == 6;
+  });
+  CHECK(right == 6);
+}
+
+TEST_CASE("a group hears of a failure in another one") {
+  std::atomic<int> heard = 0;
+  on_local_ranks("aabb", [&](Ranks& all) {
+    Ranks group(all, 2);
+    if (all.rank() == 3) {
+      CHECK(all.fail(2));
+      return;
+    }
+    if (all.rank() == 1) return;  // its neighbour waits
+    heard += fault_of([&] { group.gather(1); }) == "rank 3 (host b) failed";
+  });
+  CHECK(heard == 2);
+}
+
 TEST_CASE("a silent rank is named after the deadline, and the others hear of it") {
   std::atomic<int> named = 0, heard = 0;
   on_local_ranks("aab", [&](Ranks& ranks) {

@@ -1,9 +1,6 @@
 // Training on several ranks: the same bits, one ledger, and an end in order whatever happens.
-#include <signal.h>
-
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 
 #include "energy/books/ledger.h"
 #include "tensor/base/csv.h"
@@ -95,33 +92,6 @@ std::vector<energy::LedgerRow> ledger_in(const std::string& run) {
   return energy::parse_ledger_csv(contents_of(run + "/ledger.csv"), "ledger.csv");
 }
 
-// The processes of mpirun's ranks, in no particular order.
-std::vector<pid_t> ranks_of(pid_t mpirun) {
-  std::vector<pid_t> ranks;
-  std::ifstream children("/proc/" + std::to_string(mpirun) + "/task/" + std::to_string(mpirun) +
-                         "/children");
-  for (pid_t pid = 0; children >> pid;) ranks.push_back(pid);
-  return ranks;
-}
-
-// Starts it on two ranks and, when they are at work, does something to the second.
-Outcome disturbed(const Arguments& arguments, int number) {
-  ChildOptions options = under_mpirun();
-  options.in_step = true;
-  Child child(on_ranks(2, arguments), options);
-  REQUIRE(child.await_line("epoch 2/"));
-  const std::vector<pid_t> ranks = ranks_of(child.pid());
-  REQUIRE(ranks.size() == 2);
-  REQUIRE(::kill(ranks[1], number) == 0);
-  return child.wait();
-}
-
-int lines_with(const std::string& part, const std::string& text) {
-  int count = 0;
-  for (const std::string& line : lines_of(text)) count += line.find(part) != std::string::npos;
-  return count;
-}
-
 const Arguments kLonger = set({"train.epochs=200"});
 
 }  // namespace
@@ -179,7 +149,7 @@ TEST_CASE("a run goes on with the same bits on another number of ranks") {
   HG_NEEDS_MPIRUN();
   const Runs runs;
   const std::string whole = runs.alone("whole", kLonger);
-  const Outcome stopped = disturbed(runs.train("run", kLonger), SIGUSR1);
+  const Outcome stopped = disturbed(2, runs.train("run", kLonger), SIGUSR1);
   INFO(stopped.err);
   CHECK(stopped.code != 0);
   CHECK(summary_of(runs.at("run"))["status"] == "interrupted");
@@ -194,7 +164,7 @@ TEST_CASE("SIGTERM to one rank stops all of them after the same step") {
   HG_NEEDS_MPIRUN();
   const Runs runs;
   const std::string whole = runs.alone("whole", kLonger);
-  const Outcome stopped = disturbed(runs.train("run", kLonger), SIGTERM);
+  const Outcome stopped = disturbed(2, runs.train("run", kLonger), SIGTERM);
   INFO(stopped.err);
   CHECK(stopped.code != 0);
   CHECK(summary_of(runs.at("run"))["status"] == "interrupted");
@@ -206,7 +176,7 @@ TEST_CASE("a rank that is killed ends the run within seconds, and --resume goes 
   const Runs runs;
   const std::string whole = runs.alone("whole", kLonger);
   const auto start = std::chrono::steady_clock::now();
-  const Outcome killed = disturbed(runs.train("run", kLonger), SIGKILL);
+  const Outcome killed = disturbed(2, runs.train("run", kLonger), SIGKILL);
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(60));
   INFO(killed.err);
   CHECK(killed.code != 0);
