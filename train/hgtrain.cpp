@@ -54,7 +54,8 @@ void add_info(CLI::App& app, InfoOptions& o) {
       ->type_name("FILE");
   app.add_flag("--layers", o.layers, "every op of every layer, instead of the summary");
   app.add_option("--ranks", o.ranks,
-                 "1,8,64: also time a step here, and predict it for so many such ranks")
+                 "1,8,64: also time a step here, and predict it for so many such ranks; under "
+                 "mpirun, time it on its ranks as well")
       ->type_name("N,N");
   app.add_option("--network", o.network,
                  "GB/s and microseconds of the network between ranks, for --ranks (default: 10,2)")

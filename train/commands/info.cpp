@@ -10,12 +10,13 @@
 #include "tensor/base/usage_error.h"
 #include "tensor/run.h"
 #include "train/commands/commands.h"
-#include "train/commands/scaling.h"
+#include "train/commands/scaling_table.h"
 #include "train/config/selection.h"
 #include "train/phases/registry.h"
 #include "train/phases/sample_batch.h"
 #include "train/phases/step_cost.h"
 #include "train/phases/supervised.h"
+#include "train/ranks/launcher.h"
 #include "train/store/checkpoint.h"
 #include "train/store/model_shape.h"
 #include "train/store/run_folder.h"
@@ -301,13 +302,8 @@ nn::VitOptions options_of(const InfoOptions& options, const Config& config) {
   return vit_options(config, read_model(options.weights), options.weights);
 }
 
-}  // namespace
-
-int info_command(const InfoOptions& options) {
-  const Config config = options.load();
-  usage_require(options.network.empty() || !options.ranks.empty(), "--network",
-                "expected with --ranks");
-  if (!options.ranks.empty()) rank_counts_of(options.ranks), network_of(options.network);
+int tell(const InfoOptions& options, const Config& config,
+         const std::optional<ScalingTable>& scaling) {
   const nn::VitOptions model = options_of(options, config);
   const auto selection = patch_selection(config, config.phases.back(), Split::train);
   const CostTable table =
@@ -326,7 +322,7 @@ int info_command(const InfoOptions& options) {
     text += phase_lines(config);
     if (!options.layers) text += "Every op of every layer: --layers\n";
     print_folded(stdout, text);
-    if (!options.ranks.empty()) print_scaling(config, options.ranks, options.network);
+    if (scaling) print(*scaling);
     return 0;
   }
   Json layers = Json::array();
@@ -337,9 +333,22 @@ int info_command(const InfoOptions& options) {
            {"layers", layers},
            {"phases", phases_json(config)}};
   if (unfiltered) out["select"] = to_json(*unfiltered, total);
-  if (!options.ranks.empty()) out["scaling"] = scaling_json(config, options.ranks, options.network);
+  if (scaling) out["scaling"] = json_of(*scaling);
   fmt::print("{}\n", out.dump());
   return 0;
+}
+
+}  // namespace
+
+int info_command(const InfoOptions& options) {
+  return on_ranks([&] {
+    const Config config = options.load();
+    usage_require(options.network.empty() || !options.ranks.empty(), "--network",
+                  "expected with --ranks");
+    std::optional<ScalingTable> scaling;
+    if (!options.ranks.empty()) scaling = measure_scaling(config, options.ranks, options.network);
+    return ranks().first() ? tell(options, config, scaling) : 0;
+  });
 }
 
 }  // namespace hg

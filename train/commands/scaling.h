@@ -1,7 +1,9 @@
 // What a step would take on several ranks: info --ranks.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "train/config/config.h"
 
@@ -41,9 +43,16 @@ struct StepForecast {
 StepForecast predict_step(const StepNeeds& needs, const MeasuredRank& one, const Network& network,
                           std::int64_t ranks);
 
-// The table for the phase that bench measures, printed, or as JSON.
-void print_scaling(const Config& config, const std::string& ranks, const std::string& network);
-nlohmann::ordered_json scaling_json(const Config& config, const std::string& ranks,
-                                    const std::string& network);
+// A step of the phase that bench measures, taken by this rank while those started with it wait.
+struct MeasuredAlone {
+  std::string phase;
+  StepNeeds needs;
+  MeasuredRank one;
+
+  StepForecast on(std::int64_t ranks, const Network& network = {}) const {
+    return predict_step(needs, one, network, ranks);
+  }
+};
+MeasuredAlone measure_alone(const Config& config, std::optional<std::int64_t> phase = {});
 
 }  // namespace hg

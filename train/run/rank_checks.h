@@ -12,7 +12,9 @@ void check_same(Ranks& ranks, std::string_view what, const std::string& text);
 
 std::string fingerprint_of(const NamedTensors& tensors);
 
-// Program, kind of CPU, configuration and data of all ranks; and that the ranks have work.
+// Program, kind of CPU and configuration of all ranks; and that the ranks have work.
+void check_ranks(const Config& config);
+// And their data.
 void check_ranks(const Config& config, const PhaseData& data);
 
 }  // namespace hg

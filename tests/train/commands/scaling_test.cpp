@@ -46,6 +46,7 @@ TEST_CASE("info --ranks prints the prediction beside what it measured") {
   REQUIRE(text.code == 0);
   CHECK(text.out.find("measured here") != std::string::npos);
   CHECK(text.out.find("more ranks than images") != std::string::npos);
+  CHECK(text.out.find("Started by mpirun or srun") != std::string::npos);
   const Outcome json = hgtrain(info + Arguments{"--ranks", "1,4", "--network", "1,50", "--json"});
   REQUIRE(json.code == 0);
   const Json scaling = Json::parse(json.out)["scaling"];

@@ -1,0 +1,25 @@
+// What steps take that the ranks of this launch take together: info --ranks and bench under mpirun.
+#pragma once
+
+#include "train/commands/scaling.h"
+#include "train/phases/measured_step.h"
+
+namespace hg {
+
+struct SharedSteps {
+  std::vector<double> ms;             // of each step, on this rank
+  double exchange_s = 0, wait_s = 0;  // a step, a mean over ranks
+  double joules = 0;                  // a step, of all ranks
+  std::string energy_kind{};
+  Network network{};  // between these ranks: of small messages, and of the exchange
+
+  double step_s() const;  // a mean
+};
+// All ranks call it. Alone, it knows of times only.
+SharedSteps take_steps(Measured& step, std::int64_t count);
+
+// Of the ranks of this launch, beside what was predicted of so many.
+std::string text_of(const SharedSteps& steps, const StepForecast& predicted);
+nlohmann::ordered_json json_of(const SharedSteps& steps, const StepForecast& predicted);
+
+}  // namespace hg
