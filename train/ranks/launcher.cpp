@@ -1,22 +1,18 @@
 #include "train/ranks/launcher.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <thread>
 
-#include "tensor/base/text.h"
 #include "tensor/base/usage_error.h"
+#include "train/ranks/module.h"
 
 namespace hg {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr const char* kModule = "libhg_mpi.so";
+constexpr Module kMpi{"libhg_mpi.so", kMakeTransport, "HG_MPI", "MPI"};
 
 // As many tasks as the variable says; 0: it does not.
 int tasks_in(const char* variable) {
@@ -30,15 +26,6 @@ int tasks_of_slurm() {
   return std::max(tasks_in("SLURM_STEP_NUM_TASKS"), tasks_in("SLURM_NTASKS"));
 }
 
-// Beside the program, or where it is installed.
-std::string module_path() {
-  std::error_code error;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const fs::path& place : {folder / kModule, folder / ".." / HG_MODULE_FOLDER / kModule})
-    if (fs::is_regular_file(place, error)) return place.string();
-  return "";
-}
-
 // Before ranks know each other, one is to tell what is wrong for all.
 bool tells_for_all() {
   for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"})
@@ -47,16 +34,13 @@ bool tells_for_all() {
 }
 
 std::unique_ptr<Transport> load_transport(const std::string& launcher) {
-  const std::string path = module_path();
-  if (path.empty() && !tells_for_all()) ::_exit(2);
-  usage_require(!path.empty(), launcher,
-                "this program was built without MPI (no {} beside it; CMake's HG_MPI)", kModule);
-  // Libraries of MPI look each other's names up.
-  void* const module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  require(module != nullptr, path, "cannot load: {}", module ? "" : ::dlerror());
-  void* const make = ::dlsym(module, kMakeTransport);
-  require(make != nullptr, path, "has no {}", kMakeTransport);
-  return std::unique_ptr<Transport>(reinterpret_cast<MakeTransport>(make)());
+  try {
+    const auto make = reinterpret_cast<MakeTransport>(function_of(kMpi, launcher));
+    return std::unique_ptr<Transport>(make());
+  } catch (const UsageError&) {
+    if (!tells_for_all()) ::_exit(2);
+    throw;
+  }
 }
 
 // With the wrong plugin, srun starts so many processes that know nothing of each other.
