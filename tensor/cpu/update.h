@@ -92,13 +92,15 @@ class Blocks {
     }
   }
   std::int64_t count() const { return ends_.empty() ? 0 : ends_.back(); }
+  std::int64_t first(std::size_t parameter) const {
+    return parameter == 0 ? 0 : ends_[parameter - 1];
+  }
   // body(block, parameter, begin, end)
   void for_each(auto body) const {
     parallel_each(count(), 1, [&](std::int64_t block) {
       const auto parameter = static_cast<std::size_t>(
           std::upper_bound(ends_.begin(), ends_.end(), block) - ends_.begin());
-      const std::int64_t first = parameter == 0 ? 0 : ends_[parameter - 1];
-      const std::int64_t begin = (block - first) * kBlock;
+      const std::int64_t begin = (block - first(parameter)) * kBlock;
       body(block, parameter, begin, std::min(sizes_[parameter], begin + kBlock));
     });
   }

@@ -282,9 +282,14 @@ void GradNorm::cpu(In in, Out out) const {
     blocks.for_each([&](std::int64_t block, std::size_t i, std::int64_t begin, std::int64_t end) {
       sums[block] = cpu::sum_of_squares<T>(std::span(grads).subspan(i * group, group), begin, end);
     });
+    CachedVector<double> of_parameter(in.size() / group);
+    for (std::size_t i = 0; i < of_parameter.size(); ++i)
+      for (std::int64_t b = blocks.first(i); b < blocks.first(i + 1); ++b)
+        of_parameter[i] += sums[static_cast<std::size_t>(b)];
     double sum = 0;
-    for (const double s : sums) sum += s;
+    for (const double s : of_parameter) sum += s;
     *out[0].data<T>() = static_cast<T>(std::sqrt(sum));
+    if (squares) *squares = std::move(of_parameter);
   });
 }
 
@@ -298,6 +303,12 @@ Samples GradNorm::samples() {
 }
 
 }  // namespace ops
+
+CachedVector<double> grad_squares(In grads, int copies) {
+  CachedVector<double> squares;
+  if (!grads.empty()) run(ops::GradNorm(copies, &squares), grads);
+  return squares;
+}
 
 double clip_scale(double norm, double max_norm) {
   require(std::isfinite(norm), "clip_scale", "gradient norm is {}", norm);

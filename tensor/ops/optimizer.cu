@@ -218,6 +218,7 @@ void Sgd::cuda(In in, Out, CudaStream& stream) const {
 }
 
 void GradNorm::cuda(In in, Out out, CudaStream& stream) const {
+  require(!squares, name(), "gives sums of squares on the CPU alone");
   const auto group = static_cast<std::size_t>(copies);
   Table table(kSquares);
   for (std::size_t i = 0; i < in.size(); i += group)

@@ -89,10 +89,12 @@ class Sgd final : public NonDifferentiable<Sgd> {
 class GradNorm final : public NonDifferentiable<GradNorm> {
  public:
   static constexpr std::string_view kNotDifferentiable = "it measures gradients";
-  explicit GradNorm(int copies) : copies(copies) {}
+  explicit GradNorm(int copies, CachedVector<double>* squares = nullptr)
+      : copies(copies), squares(squares) {}
   HG_DECLARE_OP("grad_norm");
 
   const int copies;
+  CachedVector<double>* const squares;  // where each parameter's sum of squares goes; CPU alone
 };
 
 }  // namespace ops
@@ -116,6 +118,8 @@ inline void sgd_step(const SgdOptions& options, const Tensor& p, const Tensor& b
 }
 // [1]; with `copies` gradients of each parameter, of their sums.
 inline Tensor grad_norm(In grads, int copies = 1) { return run(ops::GradNorm(copies), grads)[0]; }
+// The squares of each parameter's norm, whose sum in this order is that of grad_norm(). On the CPU.
+CachedVector<double> grad_squares(In grads, int copies);
 // The grad_scale that brings gradients of this norm down to max_norm; 1 if they are below it or if
 // max_norm <= 0 (off). Throws if the norm is not finite.
 double clip_scale(double norm, double max_norm);

@@ -30,7 +30,8 @@ class GradientPhase final : public TrainingPhase {
         test_loader_(*s.data.test, loading(s, Split::test, *learner_)),
         metadata_(before ? before->metadata : std::map<std::string, std::string>()),
         schedule_(s.phase().train, train_loader_.batches()),
-        optimizer_(learner_->trained(), s.phase().train) {}
+        optimizer_(learner_->trained(), s.phase().train,
+                   sharing_ranks(learner_->model().parameters().device())) {}
 
   std::int64_t batches() const override { return train_loader_.batches(); }
   std::int64_t steps() const override { return optimizer_.steps(); }

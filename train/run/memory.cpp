@@ -12,13 +12,13 @@ namespace hg {
 namespace {
 
 double needed_by(const Config& config, const StepCost& cost) {
-  constexpr double kCopies = 4;  // weights, gradients, two moments
+  const double copies = 2 + 2.0 / ranks().size();  // weights, gradients, two moments in shares
   const ModelConfig& m = config.model;
   const auto images = static_cast<double>(cost.images);
   const double at_work = std::min(images, static_cast<double>(cpu::threads()));
   const double pixels = static_cast<double>(m.in_channels) * static_cast<double>(m.img_size) *
                         static_cast<double>(m.img_size);
-  return sizeof(float) * (kCopies * static_cast<double>(cost.parameters) + 2 * images * pixels) +
+  return sizeof(float) * (copies * static_cast<double>(cost.parameters) + 2 * images * pixels) +
          static_cast<double>(cost.kept_bytes) / images * at_work;
 }
 

@@ -5,8 +5,8 @@
 
 namespace hg {
 
-// The least that training takes: weights, gradients and moments, activations of an image on each
-// thread, and two batches of images. 0: it cannot be told.
+// The least that training takes on each rank: weights, gradients and its share of the moments,
+// activations of an image on each thread, and two batches of images. 0: it cannot be told.
 double memory_needed(const Config& config);
 
 // Throws UsageError, with the figure, if the machine has less.

@@ -42,13 +42,15 @@ std::int64_t lanes_by_size(std::int64_t tokens, std::int64_t parameters) {
       std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(1, most))));
 }
 
-Ranks* sharing_ranks() { return ranks().alone() ? nullptr : &ranks(); }
-
 bool is_one_group(const nn::Vit& model, const Batch& batch) {
   return model.parameters().device() != Device::cpu || counted_only(batch);
 }
 
 }  // namespace
+
+Ranks* sharing_ranks(Device device) {
+  return device != Device::cpu || ranks().alone() ? nullptr : &ranks();
+}
 
 bool counted_only(const Batch& batch) { return !batch.images.storage(); }
 
@@ -96,7 +98,7 @@ GroupPlan plan_groups(const nn::Vit& model, const Batch& batch, std::int64_t tok
     plan.groups = std::min<std::int64_t>(plan.batch, 1);
     return plan;
   }
-  plan.ranks = sharing_ranks();
+  plan.ranks = sharing_ranks(Device::cpu);
   if (tokens == 0) tokens = tokens_of(model, batch.keep);
   plan.lanes = lanes_of_batch(plan.batch, tokens, model.parameters().count(), batch.lanes);
   const nn::VitOptions& o = model.options();
@@ -112,7 +114,7 @@ GroupPlan plan_groups(const nn::Vit& model, const Batch& batch, std::int64_t tok
 GroupPlan plan_evaluation(const nn::Vit& model, const Batch& batch) {
   if (is_one_group(model, batch)) return plan_groups(model, batch);
   GroupPlan plan;
-  plan.ranks = sharing_ranks();
+  plan.ranks = sharing_ranks(Device::cpu);
   plan.batch = batch.size();
   const std::int64_t most =
       std::max<std::int64_t>(1, kTokensInCache / tokens_of(model, batch.keep));

@@ -7,6 +7,9 @@
 
 namespace hg {
 
+// Those that share work on the device with this one; none: it has all of it.
+Ranks* sharing_ranks(Device device);
+
 // Whether a batch has sizes alone: its passes are counted, not computed.
 bool counted_only(const Batch& batch);
 

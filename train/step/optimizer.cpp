@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <numeric>
 
 #include "tensor/base/enum_names.h"
 #include "tensor/base/usage_error.h"
@@ -34,11 +36,17 @@ std::string first_name(TrainConfig::Optimizer rule) {
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<nn::Parameter> trained, const TrainConfig& train)
-    : trained_(std::move(trained)), train_(train) {
-  for (const nn::Parameter& p : trained_) {
+Optimizer::Optimizer(std::vector<nn::Parameter> trained, const TrainConfig& train, Ranks* sharing)
+    : trained_(std::move(trained)),
+      train_(train),
+      sharing_(sharing),
+      owners_(sharing ? owners_of(trained_, sharing->size()) : CachedVector<int>()) {
+  for (std::size_t i = 0; i < trained_.size(); ++i) {
+    const nn::Parameter& p = trained_[i];
     Slot slot{rule_for(p, train.optimizer), {}, {}};
-    const auto zeros = [&] { return Tensor::zeros(p.value.shape(), DType::f32, p.value.device()); };
+    const auto zeros = [&] {
+      return owns(i) ? Tensor::zeros(p.value.shape(), DType::f32, p.value.device()) : Tensor();
+    };
     if (slot.rule != Rule::sgd || train.momentum > 0) slot.first = zeros();
     if (slot.rule == Rule::adamw) slot.second = zeros();
     slots_.push_back(slot);
@@ -71,16 +79,41 @@ bool Optimizer::step(const std::vector<Tensors>& gradients, double learning_rate
   }
   if (!decays.empty())
     adamw_step_all(adamw_options(learning_rate, grad_scale), decays, gradients.size(), together);
+  if (sharing_) gather_values(*sharing_, trained_);
   return true;
 }
 
 double Optimizer::clipping(const std::vector<Tensors>& gradients) const {
   if (train_.grad_clip <= 0) return 1;
   Tensors all;
-  for (std::size_t i = 0; i < slots_.size(); ++i)
-    for (const Tensor& g : gradients_of(gradients, i)) all.push_back(g);
-  const double norm = Figure::of(grad_norm(all, static_cast<int>(gradients.size())));
+  CachedVector<std::size_t> of;  // these parameters
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const Tensors mine = gradients_of(gradients, i);
+    if (mine.empty()) continue;
+    all.insert(all.end(), mine.begin(), mine.end());
+    of.push_back(i);
+  }
+  const int copies = static_cast<int>(gradients.size());
+  const double norm =
+      sharing_ ? norm_over_ranks(all, copies, of) : double{Figure::of(grad_norm(all, copies))};
   return std::isfinite(norm) ? clip_scale(norm, train_.grad_clip) : norm;
+}
+
+// What grad_norm() gives of all gradients together: added in the same order, rounded as there.
+double Optimizer::norm_over_ranks(In own, int copies, const CachedVector<std::size_t>& of) const {
+  std::vector<double> squares(slots_.size());
+  const CachedVector<double> mine = grad_squares(own, copies);
+  for (std::size_t i = 0; i < of.size(); ++i) squares[of[i]] = mine[i];
+  const std::string_view bytes(reinterpret_cast<const char*>(squares.data()),
+                               squares.size() * sizeof(double));
+  std::vector<double> all(squares.size());
+  for (const std::string& theirs : sharing_->gather(bytes))
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      double square;
+      std::memcpy(&square, theirs.data() + i * sizeof square, sizeof square);
+      all[i] += square;  // 0 from all but its owner
+    }
+  return static_cast<float>(std::sqrt(std::accumulate(all.begin(), all.end(), 0.0)));
 }
 
 AdamWOptions Optimizer::adamw_options(double learning_rate, double grad_scale) const {
@@ -115,24 +148,44 @@ void Optimizer::update(std::size_t i, In gradients, double learning_rate, double
   }
 }
 
+// As a state names them, in its order.
+std::vector<Optimizer::Moment> Optimizer::moments() const {
+  std::vector<Moment> all;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (slot.rule != Rule::sgd || train_.momentum > 0)
+      all.push_back({first_name(slot.rule) + trained_[i].name, i, slot.first});
+    if (slot.rule == Rule::adamw) all.push_back({"adamw.v." + trained_[i].name, i, slot.second});
+  }
+  return all;
+}
+
 NamedTensors Optimizer::state() const {
   NamedTensors state;
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (slots_[i].first.defined())
-      state.emplace_back(first_name(slots_[i].rule) + trained_[i].name, slots_[i].first);
-    if (slots_[i].second.defined())
-      state.emplace_back("adamw.v." + trained_[i].name, slots_[i].second);
+  std::vector<Ranks::Sent> sent;
+  std::vector<Ranks::Received> received;
+  for (const auto& [name, i, value] : moments()) {
+    if (owns(i)) {
+      state.emplace_back(name, value);
+      if (sharing_ && !sharing_->first()) sent.push_back({0, value.raw(), value.bytes()});
+    } else if (sharing_->first()) {
+      const Tensor& here =
+          state.emplace_back(name, Tensor::empty(trained_[i].value.shape())).second;
+      received.push_back({owners_[i], here.raw(), here.bytes()});
+    }
   }
+  if (sharing_) sharing_->swap(sent, received, Ranks::Work::wait);
   return state;
 }
 
 void Optimizer::load(const Safetensors& file, std::int64_t steps, const std::string& source) {
-  for (const auto& [name, mine] : state()) {
+  for (const auto& [name, i, mine] : moments()) {
+    const Tensor& like = trained_[i].value;
     const auto found = file.tensors.find(name);
-    usage_require(found != file.tensors.end(), source, "{} is missing, expected {}", name, mine);
-    usage_require(found->second.shape() == mine.shape() && found->second.dtype() == DType::f32,
-                  source, "{} is {}, expected {}", name, found->second, mine);
-    copy_into(mine, found->second);
+    usage_require(found != file.tensors.end(), source, "{} is missing, expected {}", name, like);
+    usage_require(found->second.shape() == like.shape() && found->second.dtype() == DType::f32,
+                  source, "{} is {}, expected {}", name, found->second, like);
+    if (mine.defined()) copy_into(mine, found->second);
   }
   steps_ = steps;
 }

@@ -2,44 +2,10 @@
 
 #include <algorithm>
 
-#include "tensor/cpu/parallel.h"
+#include "train/step/owners.h"
 
 namespace hg {
 namespace {
-
-constexpr std::int64_t kLine = 16;  // floats; parameters and shares begin at a multiple of them
-constexpr std::int64_t kGrain = 16384;
-
-// Where the gradients of parameters stand, one after the other.
-class Layout {
- public:
-  explicit Layout(const std::vector<nn::Parameter>& trained) {
-    for (const nn::Parameter& p : trained) {
-      begins_.push_back(size_);
-      ends_.push_back(size_ + p.value.numel());
-      size_ = (ends_.back() + kLine - 1) / kLine * kLine;
-    }
-  }
-  std::int64_t size() const { return size_; }
-  std::int64_t begin(std::size_t parameter) const { return begins_[parameter]; }
-
-  Share of_rank(int rank, int size) const {
-    const Share lines = share_of(size_ / kLine, rank, size);
-    return {lines.first * kLine, lines.end * kLine};
-  }
-  // body(parameter, begin, end) for the parts of parameters in [first, end).
-  template <class Body>
-  void for_parts(const Share& range, const Body& body) const {
-    auto p = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), range.first) -
-                                      ends_.begin());
-    for (; p < begins_.size() && begins_[p] < range.end; ++p)
-      body(p, std::max(range.first, begins_[p]), std::min(range.end, ends_[p]));
-  }
-
- private:
-  CachedVector<std::int64_t> begins_, ends_;
-  std::int64_t size_ = 0;
-};
 
 std::int64_t length(const Share& share) { return share.end - share.first; }
 std::size_t bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
@@ -53,12 +19,12 @@ class Exchange {
         own_(own),
         held_(held),
         trained_(trained),
-        layout_(trained),
+        layout_(trained, ranks.size()),
         mine_(share(ranks.rank())) {}
 
   void trade_nodes();
   void add_nodes(std::int64_t lanes);
-  Tensors gather_sums();
+  Tensors sums() const;
 
  private:
   struct Part {  // of a node
@@ -67,7 +33,7 @@ class Exchange {
     float* data;  // of the elements mine_
   };
 
-  Share share(int rank) const { return layout_.of_rank(rank, ranks_.size()); }
+  Share share(int rank) const { return layout_.of_rank(rank); }
   void copy_node(const LaneSum& node, const Share& range, float* to) const;
   void add(Part& left, const Part& right) const;
 
@@ -75,21 +41,17 @@ class Exchange {
   const LaneSums& own_;
   const std::vector<HeldNodes>& held_;
   const std::vector<nn::Parameter>& trained_;
-  const Layout layout_;
+  const OwnedLayout layout_;
   const Share mine_;
   Tensor arrived_;  // [nodes of all ranks, elements of mine_]
   CachedVector<Part> parts_;
 };
 
 void Exchange::copy_node(const LaneSum& node, const Share& range, float* to) const {
-  cpu::parallel_for(length(range), kGrain, [&](std::int64_t first, std::int64_t end) {
-    layout_.for_parts({range.first + first, range.first + end},
-                      [&](std::size_t p, std::int64_t begin, std::int64_t stop) {
-                        if (!node.gradients.has(trained_[p].value)) return;
-                        const float* const from =
-                            node.gradients[trained_[p].value].data<float>() - layout_.begin(p);
-                        std::copy(from + begin, from + stop, to + (begin - range.first));
-                      });
+  layout_.for_parts(range, [&](std::size_t p, std::int64_t begin, std::int64_t end) {
+    if (!node.gradients.has(trained_[p].value)) return;
+    const float* const from = node.gradients[trained_[p].value].data<float>() - layout_.begin(p);
+    std::copy(from + begin, from + end, to + (begin - range.first));
   });
 }
 
@@ -125,17 +87,14 @@ void Exchange::trade_nodes() {
 }
 
 void Exchange::add(Part& left, const Part& right) const {
-  cpu::parallel_for(length(mine_), kGrain, [&](std::int64_t first, std::int64_t end) {
-    layout_.for_parts({mine_.first + first, mine_.first + end},
-                      [&](std::size_t p, std::int64_t begin, std::int64_t stop) {
-                        if (!right.has[p]) return;
-                        float* const to = left.data - mine_.first;
-                        const float* const from = right.data - mine_.first;
-                        if (left.has[p])
-                          for (std::int64_t i = begin; i < stop; ++i) to[i] += from[i];
-                        else
-                          std::copy(from + begin, from + stop, to + begin);
-                      });
+  layout_.for_parts(mine_, [&](std::size_t p, std::int64_t begin, std::int64_t end) {
+    if (!right.has[p]) return;
+    float* const to = left.data - mine_.first;
+    const float* const from = right.data - mine_.first;
+    if (left.has[p])
+      for (std::int64_t i = begin; i < end; ++i) to[i] += from[i];
+    else
+      std::copy(from + begin, from + end, to + begin);
   });
   for (std::size_t p = 0; p < left.has.size(); ++p) left.has[p] |= right.has[p];
   left.lanes.end = right.lanes.end;
@@ -157,25 +116,14 @@ void Exchange::add_nodes(std::int64_t lanes) {
   parts_ = std::move(tree);
 }
 
-Tensors Exchange::gather_sums() {
-  const Tensor all = Tensor::empty({layout_.size()});
-  float* const sums = all.data<float>();
-  std::copy_n(parts_[0].data, length(mine_), sums + mine_.first);
-  std::vector<Ranks::Sent> sent;
-  std::vector<Ranks::Received> received;
-  for (int r = 0; r < ranks_.size(); ++r) {
-    if (r == ranks_.rank()) continue;
-    sent.push_back({r, sums + mine_.first, bytes(length(mine_))});
-    received.push_back({r, sums + share(r).first, bytes(length(share(r)))});
-  }
-  ranks_.swap(sent, received, Ranks::Work::exchange);
+Tensors Exchange::sums() const {
   Tensors gradients(trained_.size());
   for (std::size_t p = 0; p < trained_.size(); ++p) {
-    if (!parts_[0].has[p]) continue;
+    if (!parts_[0].has[p] || !layout_.owns(ranks_.rank(), p)) continue;
     TensorSpec spec = trained_[p].value.spec();
     spec.strides = spec.shape.contiguous_strides();
-    spec.offset = layout_.begin(p);
-    gradients[p] = all.view(spec);
+    spec.offset = parts_[0].data - arrived_.data<float>() + layout_.begin(p) - mine_.first;
+    gradients[p] = arrived_.view(spec);
   }
   return gradients;
 }
@@ -215,7 +163,7 @@ Tensors sum_over_ranks(Ranks& ranks, const LaneSums& own, const std::vector<Held
   Exchange exchange(ranks, own, held, trained);
   exchange.trade_nodes();
   exchange.add_nodes(lanes);
-  return exchange.gather_sums();
+  return exchange.sums();
 }
 
 }  // namespace hg

@@ -1,6 +1,6 @@
-// Gradients of all ranks' lanes, added by the tree of lanes. Each rank adds a share of the
-// elements, so no more is sent than around a ring: 2 (R - 1) / R of a set of gradients from each of
-// R ranks.
+// Gradients of all ranks' lanes, added by the tree of lanes. Each rank adds those of its parameters
+// (train/step/owners.h). With the values that it sends after their update no more is sent than
+// around a ring: 2 (R - 1) / R of a set of gradients from each of R ranks.
 #pragma once
 
 #include "nn/layers/parameter.h"
@@ -20,8 +20,8 @@ HeldNodes nodes_held(const LaneSums& sums, const std::vector<nn::Parameter>& tra
 void pack(const HeldNodes& nodes, Packer& to);
 HeldNodes unpack_nodes(Unpacker& from);
 
-// Gradients of the whole batch, on every rank the same: [trained parameter], undefined where no
-// lane has one. `own` are this rank's sums, `held` the nodes of every rank.
+// Gradients of the whole batch: [trained parameter], undefined where no lane has one or another
+// rank owns it. `own` are this rank's sums, `held` the nodes of every rank.
 Tensors sum_over_ranks(Ranks& ranks, const LaneSums& own, const std::vector<HeldNodes>& held,
                        std::int64_t lanes, const std::vector<nn::Parameter>& trained);
 

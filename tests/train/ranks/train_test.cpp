@@ -64,7 +64,7 @@ struct Runs {
   const std::string config = folder / "config.toml";
 };
 
-// Ranks repeat the optimizer's work, and their ops count.
+// Ranks add the halves of a batch in their exchange, not in the optimizer's ops.
 std::vector<std::vector<std::string>> figures_of(const std::string& run) {
   std::vector<CsvRow> rows = timeless_metrics(run);
   for (CsvRow& row : rows)
