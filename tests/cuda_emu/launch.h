@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tests/cuda_emu/block.h"
+#include "tests/cuda_emu/queue.h"
 
 namespace hg::emu {
 cudaError_t check_launch(const cudaLaunchConfig_t& config);  // as the driver would refuse it
@@ -14,9 +15,16 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
                                Arguments&&... arguments) {
   if (const cudaError_t error = hg::emu::check_launch(*config); error != cudaSuccess) return error;
   const std::tuple<std::remove_cv_t<Parameters>...> values(std::forward<Arguments>(arguments)...);
-  hg::emu::run_kernel({reinterpret_cast<const void*>(kernel), config->gridDim, config->blockDim,
-                       config->dynamicSmemBytes},
-                      [&] { std::apply(kernel, values); });
+  const auto run = [kernel, values, grid = config->gridDim, block = config->blockDim,
+                    bytes = config->dynamicSmemBytes] {
+    hg::emu::run_kernel({reinterpret_cast<const void*>(kernel), grid, block, bytes},
+                        [&] { std::apply(kernel, values); });
+    return true;
+  };
+  if (hg::emu::is_late(config->stream))
+    hg::emu::put_off(config->stream, run);
+  else
+    run();
   return cudaSuccess;
 }
 

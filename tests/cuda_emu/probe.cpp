@@ -8,6 +8,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+#endif
+
 namespace {
 
 static_assert(sizeof(dim3) == 12 && alignof(dim3) == 4 && sizeof(uint3) == 12);
@@ -29,6 +33,7 @@ static_assert(cudaDevAttrClockRate == 13 && cudaDevAttrMultiProcessorCount == 16
 static_assert(cudaDevAttrMemoryClockRate == 36 && cudaDevAttrGlobalMemoryBusWidth == 37);
 static_assert(cudaDevAttrComputeCapabilityMajor == 75 && cudaDevAttrComputeCapabilityMinor == 76);
 static_assert(offsetof(cudaDeviceProp, name) == 0 && sizeof(cudaDeviceProp::name) == 256);
+static_assert(offsetof(cudaDeviceProp, uuid) == 256 && sizeof(cudaUUID_t::bytes) == 16);
 static_assert(cudaMemcpyHostToHost == 0 && cudaMemcpyHostToDevice == 1);
 static_assert(cudaMemcpyDeviceToHost == 2 && cudaMemcpyDeviceToDevice == 3);
 static_assert(cudaMemcpyDefault == 4);
@@ -138,6 +143,29 @@ static_assert(std::is_same_v<cublasLtHandle_t, cublasLtContext*>);
                                                 cublasLtMatrixLayout_t, void*,
                                                 cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t*,
                                                 void*, std::size_t, cudaStream_t) = cublasLtMatmul;
+
+#if __has_include(<nccl.h>)
+static_assert(ncclSuccess == 0 && ncclRemoteError == 6 && ncclInProgress == 7 && ncclFloat32 == 7);
+static_assert(sizeof(ncclUniqueId) == 128 && std::is_same_v<ncclComm_t, ncclComm*>);
+[[maybe_unused]] const ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+static_assert(std::is_same_v<decltype(ncclConfig_t::blocking), int>);
+static_assert(std::is_same_v<decltype(ncclConfig_t::magic), unsigned>);
+[[maybe_unused]] const char* (*const nccl_error)(ncclResult_t) = ncclGetErrorString;
+[[maybe_unused]] ncclResult_t (*const nccl_id)(ncclUniqueId*) = ncclGetUniqueId;
+[[maybe_unused]] ncclResult_t (*const connect)(ncclComm_t*, int, ncclUniqueId, int,
+                                               ncclConfig_t*) = ncclCommInitRankConfig;
+[[maybe_unused]] ncclResult_t (*const nccl_state)(ncclComm_t,
+                                                  ncclResult_t*) = ncclCommGetAsyncError;
+[[maybe_unused]] ncclResult_t (*const finalize)(ncclComm_t) = ncclCommFinalize;
+[[maybe_unused]] ncclResult_t (*const destroy)(ncclComm_t) = ncclCommDestroy;
+[[maybe_unused]] ncclResult_t (*const abort_all)(ncclComm_t) = ncclCommAbort;
+[[maybe_unused]] ncclResult_t (*const begin_group)() = ncclGroupStart;
+[[maybe_unused]] ncclResult_t (*const end_group)() = ncclGroupEnd;
+[[maybe_unused]] ncclResult_t (*const send)(const void*, std::size_t, ncclDataType_t, int,
+                                            ncclComm_t, cudaStream_t) = ncclSend;
+[[maybe_unused]] ncclResult_t (*const receive)(void*, std::size_t, ncclDataType_t, int, ncclComm_t,
+                                               cudaStream_t) = ncclRecv;
+#endif
 
 // The launch template takes a kernel and its arguments.
 [[maybe_unused]] cudaError_t launch(void (*kernel)(const float*, int), const float* p) {

@@ -2,8 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+
+struct CUstream_st;
 
 namespace hg::emu {
+
+// Streams but the first work late. Work put off is tried until it says that it is done: as someone
+// waits for it, or asks for an event behind it again and again.
+bool is_late(const CUstream_st* stream);
+void put_off(CUstream_st* stream, std::function<bool()> work);
 
 void queue_work();              // a kernel or a product is started
 std::uint64_t launches();       // of them so far

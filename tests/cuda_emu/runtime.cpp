@@ -1,7 +1,10 @@
-// The runtime's functions on the emulated device. Work on the first stream happens at once, copies
-// on other streams as late as possible: when someone waits for them. The host is told neither: to
-// it, what it has not waited for is not done, and its waits are counted.
+// The runtime's functions on the emulated device. Work on the first stream happens at once, that on
+// other streams as late as possible: when someone waits for it, or keeps asking. The host is told
+// neither: to it, what it has not waited for is not done, and its waits are counted. HG_EMU_GPUS
+// says how many devices there are; a process uses one.
 #include <cuda_runtime.h>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,14 +14,16 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <thread>
 
 #include "tests/cuda_emu/memory.h"
 #include "tests/cuda_emu/queue.h"
 
 struct CUstream_st {
   bool late = false;
+  int device = 0;
   std::uint64_t done = 0;                   // pieces of deferred work done
-  std::deque<std::function<void()>> later;  // deferred work still to do
+  std::deque<std::function<bool()>> later;  // deferred work still to do
 };
 struct CUevent_st {
   std::chrono::steady_clock::time_point time;
@@ -27,6 +32,7 @@ struct CUevent_st {
   CUstream_st* stream = nullptr;
   std::uint64_t position = 0;  // among the deferred work of its stream
   bool sleeps = false;         // who waits for it does not spin
+  int asked = 0;               // in vain
 };
 
 using hg::emu::DeviceAccess;
@@ -47,14 +53,30 @@ bool is_pinned(const void* p) {
   return p < begin + bytes;
 }
 
-// Does the work that the stream has put off, up to that position.
-void catch_up(CUstream_st* stream, std::uint64_t position) {
-  while (stream && stream->done < position) {
-    const std::function<void()> next = std::move(stream->later.front());
+constexpr int kPatience = 3;  // questions after an event, before its stream works
+thread_local int current_device = 0;
+
+int devices() {
+  const char* const count = std::getenv("HG_EMU_GPUS");
+  return count ? std::atoi(count) : 1;
+}
+
+// Does the work that the stream has put off, up to that position or to what cannot be done yet.
+void advance(CUstream_st* stream, std::uint64_t position) {
+  while (stream && stream->done < position && stream->later.front()()) {
     stream->later.pop_front();
     ++stream->done;
-    next();
   }
+}
+void catch_up(CUstream_st* stream, std::uint64_t position) {
+  for (advance(stream, position); stream && stream->done < position; advance(stream, position))
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+}
+
+void expect_current(const char* who, const CUstream_st* stream) {
+  if (stream && stream->device != current_device)
+    throw Fault(fmt::format("{}: on a stream of device {}, while the thread's is {}", who,
+                            stream->device, current_device));
 }
 
 void wait_for(std::uint64_t number) {
@@ -92,8 +114,16 @@ std::uint64_t hg::emu::host_waits() { return waits; }
 std::uint64_t hg::emu::launches() { return launched; }
 std::uint64_t hg::emu::event_records() { return recorded; }
 
+bool hg::emu::is_late(const CUstream_st* stream) { return stream && stream->late; }
+void hg::emu::put_off(CUstream_st* stream, std::function<bool()> work) {
+  const std::lock_guard lock(device_mutex());
+  ++queued;
+  stream->later.push_back(std::move(work));
+}
+
 cudaError_t hg::emu::check_launch(const cudaLaunchConfig_t& config) {
-  queue_work();
+  expect_current("launch", config.stream);
+  if (!is_late(config.stream)) queue_work();
   const dim3 &g = config.gridDim, &b = config.blockDim;
   const std::uint64_t threads = std::uint64_t{b.x} * b.y * b.z;
   if (threads == 0 || threads > kMaxThreads || b.z > 64) return cudaErrorInvalidConfiguration;
@@ -132,7 +162,10 @@ const char* cudaGetErrorName(cudaError_t error) {
 const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 
-cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = devices();
+  return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
 cudaError_t cudaDriverGetVersion(int* number) { return *number = 13000, cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int* number) { return *number = 13000, cudaSuccess; }
 cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
@@ -143,18 +176,26 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
              processors = attribute == cudaDevAttrMultiProcessorCount;
   return *value = major ? 7 : minor ? 5 : processors ? 1 : 0, cudaSuccess;
 }
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
-  *properties = {"emulated device"};
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (device >= devices()) return cudaErrorInvalidDevice;
+  *properties = {"emulated device", {{'e', 'm', 'u', static_cast<char>(device)}}};
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return *free = *total = std::size_t{1} << 30, cudaSuccess;
 }
-cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
-cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= devices()) return cudaErrorInvalidDevice;
+  return current_device = device, cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) { return *device = current_device, cudaSuccess; }
+// The first has the second place on the bus.
 cudaError_t cudaDeviceGetPCIBusId(char* id, int bytes, int device) {
-  if (device != 0) return cudaErrorInvalidDevice;
-  std::snprintf(id, static_cast<std::size_t>(bytes), "0000:02:00.0");
+  if (device < 0 || device >= devices()) return cudaErrorInvalidDevice;
+  std::snprintf(id, static_cast<std::size_t>(bytes), "0000:%02x:00.0",
+                device == 0   ? 2
+                : device == 1 ? 1
+                              : device + 1);
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() { return cudaStreamSynchronize(nullptr); }
@@ -187,9 +228,10 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     kind = static_cast<cudaMemcpyKind>((from_device ? 2 : 0) + (to_device ? 1 : 0));
   }
   const std::lock_guard lock(hg::emu::device_mutex());
-  if (stream && stream->late) {
-    ++queued;
-    stream->later.push_back([=] { cudaMemcpyAsync(to, from, bytes, kind, nullptr); });
+  expect_current("cudaMemcpy", stream);
+  if (hg::emu::is_late(stream)) {
+    hg::emu::put_off(
+        stream, [=] { return cudaMemcpyAsync(to, from, bytes, kind, nullptr) == cudaSuccess; });
     return cudaSuccess;
   }
   const DeviceAccess open;
@@ -219,6 +261,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   static bool first = true;
   *stream = new CUstream_st;
   (*stream)->late = !std::exchange(first, false);
+  (*stream)->device = current_device;
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -246,18 +289,24 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(hg::emu::device_mutex());
+  expect_current("cudaEventRecord", stream);
   ++recorded;
   *event = {std::chrono::steady_clock::now(),
             true,
             queued,
             stream,
             stream ? stream->done + stream->later.size() : 0,
-            event->sleeps};
+            event->sleeps,
+            0};
   return cudaSuccess;
 }
 // An event that was never recorded counts as reached.
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard lock(hg::emu::device_mutex());
+  const bool late = hg::emu::is_late(event->stream);
+  if (late && ++event->asked > kPatience) advance(event->stream, event->position);
+  if (late && event->stream->done >= event->position && event->asked > kPatience)
+    return cudaSuccess;
   const bool put_off = event->stream && event->stream->done < event->position;
   return event->number <= waited_for && !put_off ? cudaSuccess : cudaErrorNotReady;
 }

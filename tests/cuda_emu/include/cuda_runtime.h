@@ -75,8 +75,12 @@ enum cudaDeviceAttr {
   cudaDevAttrComputeCapabilityMajor = 75,
   cudaDevAttrComputeCapabilityMinor = 76
 };
+struct cudaUUID_t {
+  char bytes[16];
+};
 struct cudaDeviceProp {  // only what is used of it
   char name[256];
+  cudaUUID_t uuid;
 };
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaRuntimeGetVersion(int* version);
