@@ -45,6 +45,14 @@ void Gradients::add(Gradients&& other) {
   other.grads_.clear();
 }
 
+void Gradients::add_one(Gradients& other, std::uint64_t leaf) {
+  const auto found = other.grads_.find(leaf);
+  if (found == other.grads_.end()) return;
+  const Tensor grad = std::move(found->second);
+  other.grads_.erase(found);
+  add(leaf, grad);
+}
+
 Tensor Gradients::own(std::uint64_t leaf) const {
   const auto found = grads_.find(leaf);
   const bool alone = found != grads_.end() && found->second.storage().use_count() == 1;
@@ -115,11 +123,11 @@ Gradients Tape::backward(const Tensor& loss) {
   return result;
 }
 
-void Tape::backward_into(Gradients& sums, const Tensor& loss) {
+void Tape::backward_into(Gradients& sums, const Tensor& loss, const OnWhole& on_whole) {
   require(loss.defined() && loss.numel() == 1, "backward", "the loss must have one element, got {}",
           loss);
   const Tensor seed = to_device(Tensor::full(loss.shape(), 1, loss.dtype()), loss.device());
-  backward_into(sums, In(&loss, 1), In(&seed, 1));
+  backward_into(sums, In(&loss, 1), In(&seed, 1), on_whole);
 }
 
 Gradients Tape::backward(In outputs, In seeds) {
@@ -128,7 +136,7 @@ Gradients Tape::backward(In outputs, In seeds) {
   return result;
 }
 
-void Tape::backward_into(Gradients& sums, In outputs, In seeds) {
+void Tape::backward_into(Gradients& sums, In outputs, In seeds, const OnWhole& on_whole) {
   require_recording("backward");
   require(outputs.size() == seeds.size(), "backward", "{} outputs but {} seeds", outputs.size(),
           seeds.size());
@@ -144,12 +152,19 @@ void Tape::backward_into(Gradients& sums, In outputs, In seeds) {
   state_ = State::consumed;
   stop_recording();
   const IdMap<std::size_t> first = first_nodes();
+  const auto whole = [&](std::uint64_t leaf) {
+    if (on_whole) on_whole(leaf);
+  };
   const auto hand_over = [&](const Tensor& t) {
     const auto found = arrived.find(t.id());
-    if (found == arrived.end()) return;
-    sums.add(t.id(), found->second);
-    arrived.erase(found);
+    if (found != arrived.end()) {
+      sums.add(t.id(), found->second);
+      arrived.erase(found);
+    }
+    whole(t.id());
   };
+  for (const std::uint64_t leaf : watched_)
+    if (!first.count(leaf)) whole(leaf);
   while (!nodes_.empty()) {
     const Node node = std::move(nodes_.back());
     nodes_.pop_back();
@@ -159,7 +174,7 @@ void Tape::backward_into(Gradients& sums, In outputs, In seeds) {
         if (first_here(first, t)) hand_over(t);
   }
   for (const Tensor& t : outputs)  // watched, and not used by any node
-    hand_over(t);
+    if (arrived.count(t.id())) hand_over(t);
 }
 
 // Where each watched tensor is made, or else used first: behind that node its gradient is whole.

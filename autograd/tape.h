@@ -31,6 +31,7 @@ class Gradients {
   const Tensor& operator[](const Tensor& leaf) const;
   // Frees the other's one by one, so that no third set comes to be.
   void add(Gradients&& other);
+  void add_one(Gradients& other, std::uint64_t leaf);  // and that one alone
 
  private:
   friend class Tape;
@@ -39,6 +40,9 @@ class Gradients {
   void add(std::uint64_t leaf, const Tensor& grad);
   IdMap<Tensor> grads_;
 };
+
+// Told of each watched tensor, by its id, when its gradient is whole in the sums or will not come.
+using OnWhole = std::function<void(std::uint64_t leaf)>;
 
 class Tape final : private Recorder, NoCopy {
  public:
@@ -52,8 +56,8 @@ class Tape final : private Recorder, NoCopy {
   Gradients backward(In outputs, In seeds);
   // The same, adding to the sums of earlier tapes as it goes: no second set of gradients exists.
   // Products may add to a sum block by block, so the bits need not be those of adding sets.
-  void backward_into(Gradients& sums, const Tensor& loss);
-  void backward_into(Gradients& sums, In outputs, In seeds);
+  void backward_into(Gradients& sums, const Tensor& loss, const OnWhole& on_whole = {});
+  void backward_into(Gradients& sums, In outputs, In seeds, const OnWhole& on_whole = {});
   void release();  // frees what was recorded without walking it
   std::size_t size() const { return nodes_.size(); }
 

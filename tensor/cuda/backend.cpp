@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "tensor/cuda/device.h"
 #include "tensor/cuda/event.h"
 #include "tensor/cuda/memory.h"
 #include "tensor/cuda/pinned.h"
@@ -122,6 +123,7 @@ class CopiesAhead final : public UploadAhead {
     }
   }
   void send(void* to, const void* from, std::size_t bytes) override {
+    enter_device();
     freed_.record(device_.stream().handle());
     freed_.hold(device_.copies().handle());
     device_.upload(to, from, bytes, device_.copies());
@@ -142,6 +144,7 @@ class CopiesAhead final : public UploadAhead {
 CudaBackend& the_backend() {
   const std::string reason = unavailable();
   require(reason.empty(), "cuda", "{}", reason);
+  enter_device();
   static CudaBackend& instance = *new CudaBackend;  // never destroyed: tensors may outlive main
   return instance;
 }
@@ -152,6 +155,7 @@ Backend& backend() { return the_backend(); }
 CudaStream& stream() { return the_backend().stream(); }
 std::uint64_t work_started() { return stream().work(); }
 std::string pci_bus_id() {
+  enter_device();
   int device = 0;
   char id[32] = {};
   check(cudaGetDevice(&device), "cudaGetDevice");

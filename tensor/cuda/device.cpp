@@ -5,9 +5,19 @@
 
 #include "tensor/cuda/check.h"
 #include "tensor/cuda_device.h"
+#include "tensor/cuda_peers.h"
 
 namespace hg::cuda {
 namespace {
+
+int device = 0;  // of those that CUDA_VISIBLE_DEVICES leaves visible
+bool asked_for = false;
+
+cudaDeviceProp properties() {
+  cudaDeviceProp all{};
+  check(cudaGetDeviceProperties(&all, device), "cudaGetDeviceProperties");
+  return all;
+}
 
 // CUDA's numbers of versions: 12020 is 12.2.
 std::string version(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
@@ -36,12 +46,6 @@ std::string visible_devices() {
   return visible ? fmt::format(" (CUDA_VISIBLE_DEVICES is \"{}\")", visible) : "";
 }
 
-std::string name_of_device() {
-  cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, kDevice), "cudaGetDeviceProperties");
-  return properties.name;
-}
-
 bool lacks_code(cudaError_t error) {
   return error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction ||
          error == cudaErrorUnsupportedPtxVersion;
@@ -51,19 +55,20 @@ bool lacks_code(cudaError_t error) {
 std::string fault_of_device(const Versions& versions) {
   const cudaError_t error = probe();
   if (error == cudaSuccess) return {};
-  const std::string device = fmt::format("{}, of compute capability {}.{},", name_of_device(),
-                                         device_attribute(cudaDevAttrComputeCapabilityMajor),
-                                         device_attribute(cudaDevAttrComputeCapabilityMinor));
+  const std::string described = fmt::format("{}, of compute capability {}.{},", properties().name,
+                                            device_attribute(cudaDevAttrComputeCapabilityMajor),
+                                            device_attribute(cudaDevAttrComputeCapabilityMinor));
   if (lacks_code(error))
     return fmt::format(
-        "{} runs no code of this build, which has it for {} (CMAKE_CUDA_ARCHITECTURES); {}", device,
-        HG_CUDA_ARCHITECTURES, versions.both());
-  return fmt::format("{} cannot be used: {}; {}", device, cudaGetErrorString(error),
+        "{} runs no code of this build, which has it for {} (CMAKE_CUDA_ARCHITECTURES); {}",
+        described, HG_CUDA_ARCHITECTURES, versions.both());
+  return fmt::format("{} cannot be used: {}; {}", described, cudaGetErrorString(error),
                      versions.both());
 }
 
 // Without a driver cudaGetDeviceCount fails and leaves the count as it was.
 std::string find_device() {
+  asked_for = true;
   const Versions versions;
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
@@ -75,6 +80,7 @@ std::string find_device() {
     return "no NVIDIA GPU" + visible_devices();
   if (error != cudaSuccess)
     return fmt::format("CUDA cannot start: {}; {}", cudaGetErrorString(error), versions.both());
+  enter_device();
   // Who waits for the device sleeps: a thread that spins draws power and takes a core.
   static_cast<void>(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync));
   return fault_of_device(versions);
@@ -97,8 +103,30 @@ Rates rates_of(int capability) {
 
 int device_attribute(cudaDeviceAttr attribute) {
   int value = 0;
-  check(cudaDeviceGetAttribute(&value, attribute, kDevice), "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&value, attribute, device), "cudaDeviceGetAttribute");
   return value;
+}
+
+void enter_device() {
+  thread_local bool entered = device == 0;  // where threads begin
+  if (!entered) check(cudaSetDevice(device), "cudaSetDevice");
+  entered = true;
+}
+
+void choose_gpu(int number) {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) return;
+  require(!asked_for || device == number % count, "cuda", "device {} is in use already", device);
+  device = number % count;
+}
+
+GpuInUse gpu_in_use() {
+  GpuInUse gpu;
+  check(cudaGetDeviceCount(&gpu.visible), "cudaGetDeviceCount");
+  const cudaUUID_t uuid = properties().uuid;
+  for (const char byte : uuid.bytes)
+    gpu.uuid += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return gpu;
 }
 
 bool compiled() { return true; }
@@ -113,7 +141,7 @@ DeviceFacts device_facts() {
   require(reason.empty(), "cuda", "{}", reason);
   const Versions versions;
   DeviceFacts facts;
-  facts.name = name_of_device();
+  facts.name = properties().name;
   facts.capability = {device_attribute(cudaDevAttrComputeCapabilityMajor),
                       device_attribute(cudaDevAttrComputeCapabilityMinor)};
   facts.driver = version(versions.driver);

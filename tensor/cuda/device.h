@@ -5,8 +5,8 @@
 
 namespace hg::cuda {
 
-inline constexpr int kDevice = 0;  // the first that CUDA_VISIBLE_DEVICES leaves visible
-
+// Makes the device in use that of this thread, as each thread has one of its own in CUDA.
+void enter_device();
 int device_attribute(cudaDeviceAttr attribute);
 // Runs a kernel and reads what it wrote: an error, if this build has no code for the device.
 cudaError_t probe();

@@ -2,6 +2,7 @@
 // take the place of these (tests/cuda_emu).
 #include "tensor/base/error.h"
 #include "tensor/cuda_device.h"
+#include "tensor/cuda_peers.h"
 #include "tensor/ops/op_headers.inc"  // written by CMake: each stem's header
 
 namespace hg {
@@ -21,6 +22,10 @@ namespace cuda {
 }
 [[gnu::weak]] std::unique_ptr<MarkTimer> mark_timer() { fail("cuda", "{}", unavailable()); }
 [[gnu::weak]] std::unique_ptr<UploadAhead> upload_ahead() { fail("cuda", "{}", unavailable()); }
+
+[[gnu::weak]] void choose_gpu(int) {}
+[[gnu::weak]] GpuInUse gpu_in_use() { fail("cuda", "{}", unavailable()); }
+[[gnu::weak]] std::unique_ptr<SideStream> side_stream() { fail("cuda", "{}", unavailable()); }
 
 }  // namespace cuda
 

@@ -3,6 +3,7 @@
 #include "tensor/base/usage_error.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/cuda_device.h"
+#include "tensor/cuda_peers.h"
 #include "train/commands/commands.h"
 #include "train/config/model_options.h"
 #include "train/ranks/ranks.h"
@@ -20,6 +21,8 @@ std::vector<std::string> ModelOptions::all_settings() const {
 
 void use_device(const Config& config) {
   const RunConfig& run = config.run;
+  if (run.device != RunConfig::DeviceChoice::cpu && ranks().here() > 1)
+    cuda::choose_gpu(ranks().place_here());
   if (run.device == RunConfig::DeviceChoice::cuda)
     usage_require(cuda::unavailable().empty(), "run.device", "{}", cuda::unavailable());
   if (device_of(run) == Device::cuda) cuda::use_tf32(config.device.tf32);

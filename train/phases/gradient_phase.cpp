@@ -3,6 +3,7 @@
 #include "train/phases/learner.h"
 #include "train/phases/registry.h"
 #include "train/step/optimizer.h"
+#include "train/step/owners.h"
 #include "train/step/schedule.h"
 
 namespace hg {
@@ -31,7 +32,7 @@ class GradientPhase final : public TrainingPhase {
         metadata_(before ? before->metadata : std::map<std::string, std::string>()),
         schedule_(s.phase().train, train_loader_.batches()),
         optimizer_(learner_->trained(), s.phase().train,
-                   sharing_ranks(learner_->model().parameters().device())) {}
+                   owning_ranks(learner_->model().parameters().device())) {}
 
   std::int64_t batches() const override { return train_loader_.batches(); }
   std::int64_t steps() const override { return optimizer_.steps(); }

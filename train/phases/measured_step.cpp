@@ -65,7 +65,7 @@ MeasuredStep::MeasuredStep(const Config& config, std::size_t index)
           kind_to_measure(config.phases[index])
               .learner({.config = config, .index = index, .options = options_to_measure(config)})),
       optimizer_(learner_->trained(), config.phases[index].train,
-                 sharing_ranks(model().parameters().device())) {}
+                 owning_ranks(model().parameters().device())) {}
 
 void MeasuredStep::operator()() {
   constexpr double kLearningRate = 1e-4;

@@ -89,7 +89,8 @@ std::optional<std::int64_t> lanes_of_step(const Config& config, std::size_t inde
   const Batch batch =
       sample_batch(config, shape, patch_selection(config, config.phases[index], 0), Contents::none);
   return lanes_of_batch(shape.images, learner->tokens_per_image(batch),
-                        learner->model().parameters().count(), config.run.lanes);
+                        learner->model().parameters().count(), config.run.lanes,
+                        learner->model().options().device);
 }
 
 std::vector<double> flops_by_epoch(const Config& config, std::size_t index) {

@@ -141,6 +141,13 @@ int Ranks::here() const {
   return count;
 }
 
+int Ranks::place_here() const {
+  if (all_) return all_->place_here();
+  int before = 0;
+  for (int r = 0; r < rank_; ++r) before += place(r).machine == place(rank_).machine;
+  return before;
+}
+
 bool Ranks::reads_meters() const {
   for (int r = 0; r < rank_; ++r)
     if (place(r).machine == place(rank_).machine) return false;
@@ -234,16 +241,49 @@ void Ranks::swap(std::span<const Sent> sent, std::span<const Received> received,
     transport_->send(s.to, s.data, s.bytes);
     bytes += s.bytes;
   }
-  await();
+  await([this] { return transport_->open(); },
+        [this](std::int64_t since_ns) {
+          const int other = transport_->awaited();
+          watch_process(other);
+          check_silence(since_ns, name_of(other));
+        });
   if (on_work_.ends) on_work_.ends(work, start, now_ns(), bytes);
 }
 
-// Awake at first, then asleep for an eighth of the time that nothing has come: a long wait leaves
-// the core to others.
-void Ranks::await() {
+void Ranks::await_devices(const std::function<bool()>& done) {
+  const auto watch_all = [this] {
+    listen();
+    for (int r = 0; r < size_; ++r)
+      if (r != rank_) watch_process(r);
+  };
+  const auto open = [&]() -> std::size_t {
+    try {
+      return done() ? 0 : 1;
+    } catch (...) {
+      watch_all();  // they know better why
+      throw;
+    }
+  };
+  await(open, [&](std::int64_t since_ns) {
+    watch_all();
+    check_silence(since_ns, "the GPUs of other ranks");
+  });
+}
+
+void Ranks::await_exchange(const std::function<bool()>& done, std::uint64_t bytes) {
+  if (on_work_.begins) on_work_.begins();
+  const std::int64_t start = now_ns();
+  await_devices(done);
+  if (on_work_.ends) on_work_.ends(Work::exchange, start, now_ns(), bytes);
+}
+
+// Until nothing is open. Awake at first, then asleep for an eighth of the time that nothing has
+// come: a long wait leaves the core to others.
+void Ranks::await(const std::function<std::size_t()>& open_parts,
+                  const std::function<void(std::int64_t silent_since_ns)>& watch) {
   std::size_t before = SIZE_MAX;
   std::int64_t silent_since = now_ns(), watched = silent_since;
-  while (const std::size_t open = transport_->open()) {
+  while (const std::size_t open = open_parts()) {
     const std::int64_t now = now_ns(), silent = now - silent_since;
     if (open != before) {
       before = open;
@@ -256,23 +296,25 @@ void Ranks::await() {
     }
     if (now - watched < kWatchNs) continue;
     watched = now;
+    listen();
     watch(silent_since);
   }
 }
 
-void Ranks::watch(std::int64_t silent_since_ns) {
-  listen();
-  const int other = transport_->awaited();
+void Ranks::watch_process(int other) {
   const RankPlace &there = place(other), &own = place(rank_);
   const bool near = there.machine == own.machine && there.process_room == own.process_room;
   if (near && there.process > 0 && ::kill(there.process, 0) != 0 && errno == ESRCH) {
     listen();  // what it had to say
     hg::fail(name_of(other), "its process {} has ended", there.process);
   }
+}
+
+void Ranks::check_silence(std::int64_t silent_since_ns, const std::string& who) const {
   const double silent = seconds_since(silent_since_ns);
   if (silent > timeout_s_)
     hg::fail("ranks", "no answer for {:.0f} s from {}; run.rank_timeout allows that long", silent,
-             name_of(other));
+             who);
 }
 
 // Throws if another rank has told of a failure.
@@ -286,6 +328,7 @@ void Ranks::listen() {
 // Where several fail at once, the lowest rank tells the user.
 bool Ranks::fail(int code) {
   if (alone()) return true;
+  if (link_) link_->give_up();
   Packer p;
   p.value(code);
   transport_->cry(p.all());
@@ -302,6 +345,10 @@ bool Ranks::fail(int code) {
 }
 
 void Ranks::finish() {
+  if (link_) {
+    link_->finish();
+    await_devices([this] { return link_->settled(); });
+  }
   if (transport_) transport_->finish();
 }
 

@@ -13,6 +13,7 @@
 
 #include "tensor/base/error.h"
 #include "tensor/base/no_copy.h"
+#include "train/ranks/device_link.h"
 #include "train/ranks/transport.h"
 
 namespace hg {
@@ -57,6 +58,7 @@ class Ranks : NoCopy {
   std::string name_of(int rank) const;  // "rank 2 (host b)"
   int hosts() const;
   int here() const;           // ranks on this machine, those of other groups, too
+  int place_here() const;     // among them
   bool reads_meters() const;  // the first of this machine does, for all of them
   // Worker threads of each rank where none are asked for: the CPUs that the machine's ranks may
   // run on, shared.
@@ -101,18 +103,29 @@ class Ranks : NoCopy {
   };
   void swap(std::span<const Sent> sent, std::span<const Received> received, Work work);
 
+  // Between the ranks' GPUs; null: they have none.
+  void link_devices(std::unique_ptr<DeviceLink> link) { link_ = std::move(link); }
+  DeviceLink* devices() const { return link_.get(); }
+  // Until done() is true, which is asked again and again, and has to do with all ranks' devices.
+  void await_devices(const std::function<bool()>& done);
+  // The same, as an exchange in which this rank has sent so many bytes.
+  void await_exchange(const std::function<bool()>& done, std::uint64_t bytes);
+
   // Tells the others that this rank has failed, unless it failed because one of them did. Whether
   // this rank is the one to tell the user.
   bool fail(int code);
   void finish();  // all ranks are done
 
  private:
-  void await();
-  void watch(std::int64_t silent_since_ns);
+  void await(const std::function<std::size_t()>& open,
+             const std::function<void(std::int64_t silent_since_ns)>& watch);
+  void watch_process(int other);
+  void check_silence(std::int64_t silent_since_ns, const std::string& who) const;
   void listen();
 
   const Ranks* const all_ = nullptr;  // that this is a group of
   std::unique_ptr<Transport> transport_;
+  std::unique_ptr<DeviceLink> link_;
   const int rank_ = 0, size_ = 1;
   std::vector<RankPlace> places_;
   double timeout_s_ = 60;

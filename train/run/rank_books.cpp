@@ -1,5 +1,7 @@
 #include "train/run/rank_books.h"
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <tuple>
 #include <type_traits>
@@ -13,10 +15,14 @@ using energy::Ledger;
 using energy::LedgerRow;
 using energy::RowLabel;
 
-// A meter that the first rank of the machine reads for this one.
+constexpr auto kGpu = static_cast<std::size_t>(energy::Domain::gpu);
+using DomainSet = std::array<bool, energy::kDomains>;
+
+// A meter of which another rank reads some domains for this one.
 class ReadElsewhere final : public energy::Meter {
  public:
-  explicit ReadElsewhere(std::unique_ptr<energy::Meter> meter) : meter_(std::move(meter)) {}
+  ReadElsewhere(std::unique_ptr<energy::Meter> meter, const DomainSet& elsewhere)
+      : meter_(std::move(meter)), elsewhere_(elsewhere) {}
   std::string_view name() const override { return meter_->name(); }
   energy::Kind kind() const override { return meter_->kind(); }
   energy::Kind kind_of(energy::Domain domain) const override { return meter_->kind_of(domain); }
@@ -24,17 +30,38 @@ class ReadElsewhere final : public energy::Meter {
     return meter_->max_power(domain);
   }
   std::string source() const override { return meter_->source(); }
-  std::uint64_t faults() const override { return 0; }
+  energy::ReadingError reading_error(energy::Domain domain) const override {
+    return meter_->reading_error(domain);
+  }
+  std::uint64_t faults() const override { return fault_list().size(); }
+  std::vector<energy::Fault> fault_list() const override {
+    std::vector<energy::Fault> own = meter_->fault_list();
+    std::erase_if(own, [&](const energy::Fault& fault) {
+      return elsewhere_[kGpu] || !fault.zone.starts_with("gpu ");
+    });
+    return own;
+  }
   energy::Reading read() override {
     energy::Reading reading = meter_->read();
-    for (auto& domain : reading.domains)
-      if (domain) domain = energy::Counted{};
+    for (std::size_t d = 0; d < energy::kDomains; ++d)
+      if (elsewhere_[d] && reading.domains[d]) reading.domains[d] = energy::Counted{};
     return reading;
   }
 
  private:
   const std::unique_ptr<energy::Meter> meter_;
+  const DomainSet elsewhere_;
 };
+
+// Whether a rank before this one reads the GPU.
+bool read_before(Ranks& ranks, const std::string& gpu) {
+  const std::vector<std::string> all = ranks.gather(std::string_view(gpu));
+  for (int r = 0; r < ranks.rank(); ++r)
+    if (!gpu.empty() && all[static_cast<std::size_t>(r)] == gpu &&
+        ranks.place(r).machine == ranks.place(ranks.rank()).machine)
+      return true;
+  return false;
+}
 
 // The figures of a message, in its order: told once for both ways.
 auto figures_of(auto& row) requires std::is_same_v<std::decay_t<decltype(row)>, LedgerRow> {
@@ -91,12 +118,15 @@ class JoinedRows {
 
 }  // namespace
 
-energy::MeterChoice open_rank_meter(const Ranks& ranks, Device device) {
+energy::MeterChoice open_rank_meter(Ranks& ranks, Device device) {
   energy::MeterSetup setup = energy::MeterSetup::from_environment(device);
   setup.sharing = ranks.here();
   energy::MeterChoice choice = energy::open_meter(setup);
-  if (choice.meter->kind() != energy::Kind::modelled && !ranks.reads_meters())
-    choice.meter = std::make_unique<ReadElsewhere>(std::move(choice.meter));
+  DomainSet elsewhere;
+  elsewhere.fill(choice.meter->kind() != energy::Kind::modelled && !ranks.reads_meters());
+  elsewhere[kGpu] = read_before(ranks, setup.gpu);
+  if (std::ranges::find(elsewhere, true) != elsewhere.end())
+    choice.meter = std::make_unique<ReadElsewhere>(std::move(choice.meter), elsewhere);
   return choice;
 }
 

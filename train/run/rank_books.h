@@ -11,8 +11,8 @@ namespace hg {
 
 // The meter of this rank, for work on this device. One that counts a whole machine is read by the
 // first rank there; with the others it stands at 0, and the first rank's ops share the energy of
-// all.
-energy::MeterChoice open_rank_meter(const Ranks& ranks, Device device);
+// all. A GPU is read by the rank that works on it. All ranks call it.
+energy::MeterChoice open_rank_meter(Ranks& ranks, Device device);
 
 // What a rank tells the first.
 struct RankBooks {

@@ -1,9 +1,12 @@
 #include "train/run/rank_checks.h"
 
+#include <algorithm>
 #include <fstream>
 
 #include "tensor/base/files.h"
 #include "tensor/base/usage_error.h"
+#include "tensor/cuda_peers.h"
+#include "tensor/transfer.h"
 #include "train/config/model_options.h"
 #include "train/phases/step_cost.h"
 
@@ -79,6 +82,18 @@ void check_lanes(const Config& config, const Ranks& ranks) {
   }
 }
 
+void check_gpus(Ranks& ranks) {
+  const cuda::GpuInUse own = cuda::gpu_in_use();
+  const std::vector<std::string> all = ranks.gather(std::string_view(own.uuid));
+  for (auto at = all.begin(); at != all.end(); ++at) {
+    const auto before = std::find(all.begin(), at, *at);
+    usage_require(before == at, "run.device",
+                  "expected a GPU for each rank: {} and {} share one, where ranks see {}",
+                  ranks.name_of(static_cast<int>(before - all.begin())),
+                  ranks.name_of(static_cast<int>(at - all.begin())), own.visible);
+  }
+}
+
 }  // namespace
 
 void check_same(Ranks& ranks, std::string_view what, const std::string& text) {
@@ -93,7 +108,8 @@ std::string fingerprint_of(const NamedTensors& tensors) {
   Hash hash;
   for (const auto& [name, tensor] : tensors) {
     hash.add(name);
-    hash.add({static_cast<const char*>(tensor.raw()), tensor.bytes()});
+    const Tensor here = on_host(tensor);
+    hash.add({static_cast<const char*>(here.raw()), here.bytes()});
   }
   return hash.text();
 }
@@ -102,12 +118,15 @@ void check_ranks(const Config& config) {
   Ranks& all = ranks();
   if (all.alone()) return;
   all.set_timeout(config.run.rank_timeout);
-  usage_require(device_of(config.run) == Device::cpu, "run.device",
-                "expected cpu with several ranks: they work together on CPUs alone");
+  const Device device = device_of(config.run);
   check_same(all, "program", fingerprint_of_file("/proc/self/exe"));
   check_same(all, "CPU features", cpu_features());
   check_same(all, "configuration", to_toml(config));
+  check_same(all, "device", std::string(to_string(device)));
   check_lanes(config, all);
+  if (device == Device::cpu) return;
+  check_gpus(all);
+  all.link_devices(open_device_link(all));
 }
 
 void check_ranks(const Config& config, const PhaseData& data) {

@@ -12,7 +12,8 @@ void check_same(Ranks& ranks, std::string_view what, const std::string& text);
 
 std::string fingerprint_of(const NamedTensors& tensors);
 
-// Program, kind of CPU and configuration of all ranks; and that the ranks have work.
+// Program, kind of CPU and configuration of all ranks; that they have work, and GPUs of their own
+// if they are to work on such, which are then linked.
 void check_ranks(const Config& config);
 // And their data.
 void check_ranks(const Config& config, const PhaseData& data);

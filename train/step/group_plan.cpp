@@ -42,15 +42,25 @@ std::int64_t lanes_by_size(std::int64_t tokens, std::int64_t parameters) {
       std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(1, most))));
 }
 
-bool is_one_group(const nn::Vit& model, const Batch& batch) {
-  return model.parameters().device() != Device::cpu || counted_only(batch);
+Ranks* sharing_ranks() { return ranks().alone() ? nullptr : &ranks(); }
+
+// Of a batch whose lanes are groups; undefined: it is to be cut by its sizes.
+std::optional<GroupPlan> plan_of_lanes(const nn::Vit& model, const Batch& batch) {
+  GroupPlan plan;
+  plan.batch = batch.size();
+  plan.device = model.parameters().device();
+  if (counted_only(batch)) {
+    plan.groups = std::min<std::int64_t>(plan.batch, 1);
+    return plan;
+  }
+  if (plan.device == Device::cpu) return std::nullopt;
+  plan.ranks = sharing_ranks();
+  plan.lanes = lanes_of_batch(plan.batch, 0, 0, batch.lanes, plan.device);
+  plan.groups = std::min(plan.batch, plan.lanes);
+  return plan;
 }
 
 }  // namespace
-
-Ranks* sharing_ranks(Device device) {
-  return device != Device::cpu || ranks().alone() ? nullptr : &ranks();
-}
 
 bool counted_only(const Batch& batch) { return !batch.images.storage(); }
 
@@ -86,21 +96,22 @@ Batch GroupPlan::part_of(const Batch& whole, std::int64_t g) const {
 }
 
 std::int64_t lanes_of_batch(std::int64_t images, std::int64_t tokens, std::int64_t parameters,
-                            std::int64_t asked) {
-  const std::int64_t lanes = asked > 0 ? asked : lanes_by_size(images * tokens, parameters);
+                            std::int64_t asked, Device device) {
+  const bool whole = device != Device::cpu;  // large products suit it
+  const std::int64_t lanes = asked > 0 ? asked
+                             : whole   ? 1
+                                       : lanes_by_size(images * tokens, parameters);
   return std::clamp<std::int64_t>(images, 1, lanes);
 }
 
 GroupPlan plan_groups(const nn::Vit& model, const Batch& batch, std::int64_t tokens) {
+  if (const std::optional<GroupPlan> lanes = plan_of_lanes(model, batch)) return *lanes;
   GroupPlan plan;
   plan.batch = batch.size();
-  if (is_one_group(model, batch)) {
-    plan.groups = std::min<std::int64_t>(plan.batch, 1);
-    return plan;
-  }
-  plan.ranks = sharing_ranks(Device::cpu);
+  plan.ranks = sharing_ranks();
   if (tokens == 0) tokens = tokens_of(model, batch.keep);
-  plan.lanes = lanes_of_batch(plan.batch, tokens, model.parameters().count(), batch.lanes);
+  plan.lanes =
+      lanes_of_batch(plan.batch, tokens, model.parameters().count(), batch.lanes, plan.device);
   const nn::VitOptions& o = model.options();
   const std::int64_t most = std::min(kTokensInCache, kKept / kept_of_token(o));
   // All threads work on the groups of a single lane.
@@ -112,9 +123,9 @@ GroupPlan plan_groups(const nn::Vit& model, const Batch& batch, std::int64_t tok
 }
 
 GroupPlan plan_evaluation(const nn::Vit& model, const Batch& batch) {
-  if (is_one_group(model, batch)) return plan_groups(model, batch);
+  if (const std::optional<GroupPlan> lanes = plan_of_lanes(model, batch)) return *lanes;
   GroupPlan plan;
-  plan.ranks = sharing_ranks(Device::cpu);
+  plan.ranks = sharing_ranks();
   plan.batch = batch.size();
   const std::int64_t most =
       std::max<std::int64_t>(1, kTokensInCache / tokens_of(model, batch.keep));

@@ -7,21 +7,20 @@
 
 namespace hg {
 
-// Those that share work on the device with this one; none: it has all of it.
-Ranks* sharing_ranks(Device device);
-
 // Whether a batch has sizes alone: its passes are counted, not computed.
 bool counted_only(const Batch& batch);
 
 // A sequence's length, where the patches of `keep` are kept.
 std::int64_t tokens_of(const nn::Vit& model, const Tensor& keep);
 
-// Lanes and groups of a batch; a pure function of sizes, never of threads or ranks. On a GPU, and
-// in a dry run, a batch is one group.
+// Lanes and groups of a batch; a pure function of sizes, never of threads or ranks. On a GPU a lane
+// is one group, and a batch is one lane unless run.lanes says otherwise; in a dry run it is one
+// group.
 struct GroupPlan {
   std::int64_t batch = 0, groups = 0;  // images, and the groups they are dealt out to evenly
   std::int64_t lanes = 1;              // ... and these the groups; none is empty
   Ranks* ranks = nullptr;              // that share it; none: this one has all of it
+  Device device = Device::cpu;         // which works on it
 
   std::int64_t begin(std::int64_t g) const { return g * batch / groups; }
   std::int64_t end(std::int64_t g) const { return begin(g + 1); }
@@ -48,6 +47,6 @@ GroupPlan plan_evaluation(const nn::Vit& model, const Batch& batch);
 
 // The lanes of a batch of so many images, each of `tokens` tokens; `asked`: run.lanes.
 std::int64_t lanes_of_batch(std::int64_t images, std::int64_t tokens, std::int64_t parameters,
-                            std::int64_t asked);
+                            std::int64_t asked, Device device);
 
 }  // namespace hg

@@ -7,6 +7,7 @@
 #include "tensor/backend.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/ops/view.h"
+#include "train/step/device_sums.h"
 #include "train/step/lane_sums.h"
 #include "train/step/rank_records.h"
 #include "train/step/rank_sums.h"
@@ -76,7 +77,8 @@ void for_each_share(const GroupPlan& plan,
   const std::int64_t lanes = own.end - own.first;
   if (plan.groups == 0 || lanes == 0) return;
   const int threads = cpu::threads();
-  const int workers = static_cast<int>(std::min<std::int64_t>(lanes, threads));
+  const bool in_turn = plan.device != Device::cpu;  // a device has one stream of work
+  const int workers = in_turn ? 1 : static_cast<int>(std::min<std::int64_t>(lanes, threads));
   if (workers == 1) return body(own.first, own.end);  // ops have all threads
   const Phase phase = current_phase();
   const ScopePath* const scope = current_scope();
@@ -116,9 +118,12 @@ class RecordedPasses {
       : step_(step),
         records_(static_cast<std::size_t>(step.plan.groups)),
         sparsity_(static_cast<std::size_t>(step.plan.groups)),
-        shares_(static_cast<std::size_t>(step.plan.lanes), LaneSums(step.plan.lanes)) {}
+        shares_(static_cast<std::size_t>(step.plan.lanes), LaneSums(step.plan.lanes)) {
+    if (step.plan.ranks && step.plan.device != Device::cpu)
+      device_sums_.emplace(step.plan, step.trained);
+  }
 
-  // walk_back(tape, sum, output, group) adds the group's gradients.
+  // walk_back(tape, sum, output, group, on_whole) adds the group's gradients.
   template <class WalkBack>
   void run(const GroupPass& pass, const WalkBack& walk_back) {
     for_each_share(step_.plan, [&](std::int64_t first, std::int64_t end) {
@@ -131,7 +136,8 @@ class RecordedPasses {
             Tape tape;
             watch(tape, step_);
             const Tensor out = run_pass(step_, pass, g, records_[static_cast<std::size_t>(g)]);
-            walk_back(tape, sum, out, g);
+            const bool last = lane == end - 1 && g == end_of_lane - 1;
+            walk_back(tape, sum, out, g, device_sums_ && last ? exchange_of(own) : OnWhole());
           }
         });
       }
@@ -152,6 +158,7 @@ class RecordedPasses {
 
   std::vector<Tensors> finish() {
     if (!counted_only(step_.batch)) step_.model.end_step(records_, frozen_blocks(step_));
+    if (device_sums_) return {device_sums_->sums(held_)};
     if (Ranks* const ranks = step_.plan.ranks)
       return {sum_over_ranks(*ranks, *sums_, held_, step_.plan.lanes, step_.trained)};
     std::vector<Tensors> gradients;
@@ -166,12 +173,21 @@ class RecordedPasses {
     for (LaneSums& share : shares_) sums_->add(std::move(share));
   }
 
+  // Gradients leave as the last lane's become whole.
+  OnWhole exchange_of(LaneSums& own) {
+    return [&](std::uint64_t leaf) {
+      own.join(leaf);
+      device_sums_->whole(leaf, {own.nodes().data(), own.left()});
+    };
+  }
+
   const GroupStep& step_;
   CachedVector<nn::PassRecord> records_;
-  CachedVector<Figure> sparsity_;  // [group]
-  std::vector<LaneSums> shares_;   // [a worker's first lane]
-  std::optional<LaneSums> sums_;   // of this rank's lanes
-  std::vector<HeldNodes> held_;    // by each rank
+  CachedVector<Figure> sparsity_;          // [group]
+  std::vector<LaneSums> shares_;           // [a worker's first lane]
+  std::optional<LaneSums> sums_;           // of this rank's lanes
+  std::vector<HeldNodes> held_;            // by each rank
+  std::optional<DeviceSums> device_sums_;  // where ranks work on GPUs
 };
 
 void RecordedPasses::share(CachedVector<Figure>& losses) {
@@ -181,6 +197,7 @@ void RecordedPasses::share(CachedVector<Figure>& losses) {
     sparsity_[static_cast<std::size_t>(g)] = sparsity_of(records_[static_cast<std::size_t>(g)]);
   add_shares();
   if (!plan.ranks) return;
+  if (device_sums_) device_sums_->all_whole(sums_->nodes());
   Packer packed;
   pack(nodes_held(*sums_, step_.trained), packed);
   for (std::int64_t g = own.first; g < own.end; ++g) {
@@ -201,6 +218,7 @@ void RecordedPasses::share(CachedVector<Figure>& losses) {
       unpack_statistics(step_.model, from, records_[i]);
     }
   }
+  if (device_sums_) device_sums_->await();
 }
 
 using Output = Tensor (nn::Vit::*)(const Tensor& images, const nn::Context& context,
@@ -250,12 +268,12 @@ Tensor joined(const GroupPlan& plan, const std::function<Tensor(std::int64_t gro
   if (plan.groups == 1) return parts[0];
   TensorSpec spec = parts.at(0).spec();
   spec.shape[0] = plan.batch;
-  const Tensor all = Tensor::empty(spec.shape, spec.dtype);
+  const Tensor all = Tensor::empty(spec.shape, spec.dtype, plan.device);
   auto* to = static_cast<std::byte*>(all.raw());
   for (std::int64_t g = 0; g < plan.groups; ++g) {
     require(part(g).dim(0) == plan.end(g) - plan.begin(g), "groups", "{} for {} images", part(g),
             plan.end(g) - plan.begin(g));
-    backend(Device::cpu).copy(to, part(g).raw(), part(g).bytes());
+    backend(plan.device).copy(to, part(g).raw(), part(g).bytes());
     to += part(g).bytes();
   }
   return all;
@@ -287,9 +305,10 @@ Batchwise forward_backward(const GroupStep& step, const GroupPass& pass) {
   Batchwise result;
   result.ranges = step.model.update_ranges(step.trained, step.record.reaches_all_gates());
   RecordedPasses passes(step);
-  passes.run(pass, [&](Tape& tape, Gradients& sum, const Tensor& loss, std::int64_t g) {
+  passes.run(pass, [&](Tape& tape, Gradients& sum, const Tensor& loss, std::int64_t g,
+                       const OnWhole& on_whole) {
     losses[static_cast<std::size_t>(g)] = Figure::of(loss);
-    tape.backward_into(sum, loss);
+    tape.backward_into(sum, loss, on_whole);
   });
   passes.share(losses);
   result.loss =
@@ -315,9 +334,10 @@ Batchwise forward_backward(const GroupStep& step, const GroupPass& output,
   result.loss = Figure::of(loss);
   result.ranges = step.model.update_ranges(step.trained, step.record.reaches_all_gates());
   RecordedPasses passes(step);
-  passes.run(output, [&](Tape& own, Gradients& sum, const Tensor& out, std::int64_t g) {
+  passes.run(output, [&](Tape& own, Gradients& sum, const Tensor& out, std::int64_t g,
+                         const OnWhole& on_whole) {
     const Tensor seed = step.plan.part_of(gradients, g);
-    own.backward_into(sum, {&out, 1}, {&seed, 1});
+    own.backward_into(sum, {&out, 1}, {&seed, 1}, on_whole);
   });
   CachedVector<Figure> no_losses(static_cast<std::size_t>(step.plan.groups));
   passes.share(no_losses);

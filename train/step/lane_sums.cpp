@@ -1,6 +1,14 @@
 #include "train/step/lane_sums.h"
 
 namespace hg {
+namespace {
+
+// Siblings whose sum is not the whole batch's.
+bool adds_up(const LaneNode& left, const LaneNode& right, std::int64_t lanes) {
+  return !(left.first == 0 && right.end == lanes) && are_siblings(left, right, lanes);
+}
+
+}  // namespace
 
 // A node has 2^h lanes and begins at a multiple of them; the last ones of the batch may be cut off.
 bool are_siblings(const LaneNode& left, const LaneNode& right, std::int64_t lanes) {
@@ -22,16 +30,34 @@ void LaneSums::add(LaneSums&& following) {
   }
 }
 
+std::size_t LaneSums::left() const {
+  std::size_t left = nodes_.size();
+  LaneNode last = nodes_.back();
+  for (; left > 1 && adds_up(nodes_[left - 2], last, lanes_); --left)
+    last.first = nodes_[left - 2].first;
+  return left;
+}
+
+void LaneSums::join(std::uint64_t leaf) {
+  const std::size_t left = this->left();
+  for (std::size_t i = nodes_.size() - 1; i >= left; --i)
+    nodes_[i - 1].gradients.add_one(nodes_[i].gradients, leaf);
+}
+
 void LaneSums::add_siblings() {
-  while (nodes_.size() > 1) {
-    const LaneSum& left = nodes_[nodes_.size() - 2];
-    const bool root = left.first == 0 && nodes_.back().end == lanes_;
-    if (root || !are_siblings(left, nodes_.back(), lanes_)) return;
+  const std::size_t left = this->left();
+  while (nodes_.size() > left) {
     LaneSum right = std::move(nodes_.back());
     nodes_.pop_back();
     nodes_.back().gradients.add(std::move(right.gradients));
     nodes_.back().end = right.end;
   }
+}
+
+CachedVector<LaneNode> nodes_of(std::int64_t first, std::int64_t end, std::int64_t lanes) {
+  LaneSums sums(lanes);
+  for (std::int64_t lane = first; lane < end; ++lane) sums.add(lane, [](Gradients&) {});
+  return {sums.nodes().begin(), sums.nodes().end()};
 }
 
 }  // namespace hg

@@ -20,6 +20,10 @@ struct LaneSum : LaneNode {
   Gradients gradients{};
 };
 
+// The nodes that are left of lanes [first, end), added in their order, where another rank holds the
+// rest of the batch.
+CachedVector<LaneNode> nodes_of(std::int64_t first, std::int64_t end, std::int64_t lanes);
+
 // The fewest nodes that cover the lanes added so far. Adding lane after lane counts in binary: n
 // lanes in a row leave about log2(n) nodes.
 class LaneSums {
@@ -30,6 +34,12 @@ class LaneSums {
   // except the two halves of the batch: the optimizer adds those as it reads them.
   void add(std::int64_t lane, const std::function<void(Gradients& sum)>& add_groups);
   void add(LaneSums&& following);
+
+  // While add_groups is at work: of the lane under way this gradient is whole, and joins its
+  // siblings' ahead of the others.
+  void join(std::uint64_t leaf);
+  // How many nodes will be left when that lane is added: the first ones.
+  std::size_t left() const;
 
   const CachedVector<LaneSum>& nodes() const { return nodes_; }
 

@@ -21,6 +21,10 @@ CachedVector<std::size_t> sorted_places(std::size_t count, const Before& before)
 
 }  // namespace
 
+Ranks* owning_ranks(Device device) {
+  return device != Device::cpu || ranks().alone() ? nullptr : &ranks();
+}
+
 // The largest first, each to the rank that has least.
 CachedVector<int> owners_of(const std::vector<nn::Parameter>& trained, int ranks) {
   CachedVector<int> owners(trained.size());

@@ -7,6 +7,9 @@
 
 namespace hg {
 
+// Ranks that share the parameters of a model on this device; none: each updates all of them.
+Ranks* owning_ranks(Device device);
+
 // [parameter]; the same on every rank.
 CachedVector<int> owners_of(const std::vector<nn::Parameter>& trained, int ranks);
 

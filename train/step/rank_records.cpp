@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensor/backend.h"
+#include "tensor/transfer.h"
 
 namespace hg {
 namespace {
@@ -20,14 +21,16 @@ std::vector<const nn::Learner*> learners_of(const nn::Vit& model) {
 }  // namespace
 
 void pack(const Tensor& tensor, Packer& to) {
+  to.value(tensor.device());
   to.value(tensor.dtype());
   to.value(tensor.rank());
   for (int axis = 0; axis < tensor.rank(); ++axis) to.value(tensor.dim(axis));
-  const Tensor whole = contiguous(tensor);
+  const Tensor whole = on_host(contiguous(tensor));
   to.bytes({static_cast<const char*>(whole.raw()), whole.bytes()});
 }
 
 Tensor unpack_tensor(Unpacker& from) {
+  const auto device = from.value<Device>();
   const auto dtype = from.value<DType>();
   CachedVector<std::int64_t> dims(static_cast<std::size_t>(from.value<int>()));
   for (std::int64_t& dim : dims) dim = from.value<std::int64_t>();
@@ -35,7 +38,7 @@ Tensor unpack_tensor(Unpacker& from) {
   const std::string_view bytes = from.bytes();
   require(bytes.size() == tensor.bytes(), "ranks", "{} bytes for {}", bytes.size(), tensor);
   backend(Device::cpu).copy(tensor.raw(), bytes.data(), bytes.size());
-  return tensor;
+  return to_device(tensor, device);
 }
 
 void pack_statistics(const nn::Vit& model, const nn::PassRecord& record, Packer& to) {

@@ -6,7 +6,8 @@
 
 namespace hg {
 
-void pack(const Tensor& tensor, Packer& to);  // on the host
+// Of any device; unpacked there, too.
+void pack(const Tensor& tensor, Packer& to);
 Tensor unpack_tensor(Unpacker& from);
 
 // What layers learn from: PassRecord::statistics.

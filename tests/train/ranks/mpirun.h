@@ -36,9 +36,9 @@ inline ChildOptions under_mpirun(ChildOptions options = {}) {
   return options;
 }
 
-inline Arguments on_ranks(int ranks, const Arguments& arguments) {
-  return Arguments{"-n",   std::to_string(ranks), "--oversubscribe", "--bind-to",
-                   "none", hgtrain_path()} +
+inline Arguments on_ranks(int ranks, const Arguments& arguments,
+                          const std::string& program = hgtrain_path()) {
+  return Arguments{"-n", std::to_string(ranks), "--oversubscribe", "--bind-to", "none", program} +
          arguments;
 }
 
@@ -52,10 +52,11 @@ inline std::vector<pid_t> ranks_of(pid_t mpirun) {
 }
 
 // Starts it on so many ranks and, when they are at work, sends a signal to the last.
-inline Outcome disturbed(int size, const Arguments& arguments, int number) {
+inline Outcome disturbed(int size, const Arguments& arguments, int number,
+                         const std::string& program = hgtrain_path()) {
   ChildOptions options = under_mpirun();
   options.in_step = true;
-  Child child(on_ranks(size, arguments), options);
+  Child child(on_ranks(size, arguments, program), options);
   REQUIRE(child.await_line("epoch 2/"));
   const std::vector<pid_t> ranks = ranks_of(child.pid());
   REQUIRE(ranks.size() == static_cast<std::size_t>(size));
