@@ -163,8 +163,9 @@ void Tape::backward_into(Gradients& sums, In outputs, In seeds, const OnWhole& o
     }
     whole(t.id());
   };
-  for (const std::uint64_t leaf : watched_)
-    if (!first.count(leaf)) whole(leaf);
+  if (on_whole)
+    for (const std::uint64_t leaf : watched_)
+      if (!first.count(leaf) && !arrived.count(leaf)) on_whole(leaf);
   while (!nodes_.empty()) {
     const Node node = std::move(nodes_.back());
     nodes_.pop_back();

@@ -190,6 +190,23 @@ TEST_CASE("a watched intermediate gets its gradient and passes it on") {
   CHECK_FALSE(grads.has(y));
 }
 
+TEST_CASE(
+    "it is told when a gradient is whole: the last layer's first, and of what none will come") {
+  const Tensor first = vec({2}), last = vec({3}), unused = vec({1}), loss_alone = vec({7});
+  Tape tape;
+  for (const Tensor& w : {first, last, unused, loss_alone}) tape.watch(w);
+  const Tensor y = mul(square(mul(vec({5}), first)), last);
+  Gradients sums;
+  std::vector<std::uint64_t> told;
+  const Tensors outputs{y, loss_alone}, seeds{vec({1}), vec({1})};
+  tape.backward_into(sums, outputs, seeds, [&](std::uint64_t leaf) {
+    told.push_back(leaf);
+    CHECK(sums.has(last) == (leaf != unused.id()));
+    CHECK(sums.has(first) == (leaf == first.id() || leaf == loss_alone.id()));
+  });
+  CHECK(told == std::vector<std::uint64_t>{unused.id(), last.id(), first.id(), loss_alone.id()});
+}
+
 TEST_CASE("the loss itself may be watched") {
   const Tensor w = vec({2});
   Tape tape;

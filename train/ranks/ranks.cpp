@@ -328,10 +328,10 @@ void Ranks::listen() {
 // Where several fail at once, the lowest rank tells the user.
 bool Ranks::fail(int code) {
   if (alone()) return true;
-  if (link_) link_->give_up();
   Packer p;
   p.value(code);
   transport_->cry(p.all());
+  if (link_) link_->give_up();
   const std::int64_t start = now_ns();
   bool mine = true;
   while (seconds_since(start) < (first() ? kTellS / 5 : kTellS)) {

@@ -38,6 +38,28 @@ class Lanes {
     return sums;
   }
 
+  // The same, where gradients join their siblings' as soon as they are whole, and how many nodes
+  // are left was known before.
+  LaneSums joined_ahead(std::int64_t first, std::int64_t end) const {
+    LaneSums sums(lanes_);
+    for (std::int64_t l = first; l < end; ++l) {
+      std::size_t left = 0;
+      sums.add(l, [&](Gradients& sum) {
+        for (std::int64_t g = 0; g < groups_; ++g) add_group(l, g, sum);
+        sums.join(weight_.id());
+        left = sums.left();
+        CHECK(sums.nodes()[left - 1].gradients.has(weight_));
+      });
+      CHECK(sums.nodes().size() == left);
+    }
+    return sums;
+  }
+  std::vector<float> values(const LaneSums& sums) const {
+    std::vector<float> all;
+    for (const LaneSum& node : sums.nodes()) all.push_back(value(node));
+    return all;
+  }
+
   // By this many workers, each with consecutive lanes.
   float added_by(std::int64_t workers) const {
     LaneSums all(lanes_);
@@ -91,6 +113,23 @@ TEST_CASE("lanes come to the same bits whoever holds them") {
       }
     }
   CHECK(order_matters);
+}
+
+TEST_CASE(
+    "gradients that join their siblings' ahead come to the same bits, in the nodes foretold") {
+  for (const std::int64_t lanes : {5, 16, 19})
+    for (std::int64_t first = 0; first < lanes; ++first)
+      for (std::int64_t end = first + 1; end <= lanes; ++end) {
+        const Lanes some(lanes, 2);
+        const LaneSums plain = some.sums_of(first, end);
+        CHECK(some.values(some.joined_ahead(first, end)) == some.values(plain));
+        const CachedVector<LaneNode> foretold = nodes_of(first, end, lanes);
+        REQUIRE(foretold.size() == plain.nodes().size());
+        for (std::size_t i = 0; i < foretold.size(); ++i) {
+          CHECK(foretold[i].first == plain.nodes()[i].first);
+          CHECK(foretold[i].end == plain.nodes()[i].end);
+        }
+      }
 }
 
 TEST_CASE("of lanes in a row only the nodes of the tree that cover them are kept") {
