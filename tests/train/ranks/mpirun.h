@@ -57,7 +57,10 @@ inline Outcome disturbed(int size, const Arguments& arguments, int number,
   ChildOptions options = under_mpirun();
   options.in_step = true;
   Child child(on_ranks(size, arguments, program), options);
-  REQUIRE(child.await_line("epoch 2/"));
+  if (!child.await_line("epoch 2/")) {
+    const Outcome ended = child.wait();
+    FAIL("ended early, with code " << ended.code << ": " << ended.err);
+  }
   const std::vector<pid_t> ranks = ranks_of(child.pid());
   REQUIRE(ranks.size() == static_cast<std::size_t>(size));
   REQUIRE(::kill(ranks.back(), number) == 0);
