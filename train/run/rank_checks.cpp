@@ -5,6 +5,7 @@
 
 #include "tensor/base/files.h"
 #include "tensor/base/usage_error.h"
+#include "tensor/cuda_device.h"
 #include "tensor/cuda_peers.h"
 #include "tensor/transfer.h"
 #include "train/config/model_options.h"
@@ -82,8 +83,10 @@ void check_lanes(const Config& config, const Ranks& ranks) {
   }
 }
 
+// One for each rank, all of a kind: libraries choose among their kernels by it.
 void check_gpus(Ranks& ranks) {
   const cuda::GpuInUse own = cuda::gpu_in_use();
+  check_same(ranks, "kind of GPU", cuda::device_facts().name);
   const std::vector<std::string> all = ranks.gather(std::string_view(own.uuid));
   for (auto at = all.begin(); at != all.end(); ++at) {
     const auto before = std::find(all.begin(), at, *at);
