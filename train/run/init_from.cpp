@@ -49,6 +49,19 @@ void resample_other_grid(InitialWeights& init, const NamedTensors& model) {
                                    init.source, from, from, to, to));
 }
 
+void resample_other_patches(InitialWeights& init, const NamedTensors& model) {
+  const auto file = init.weights.tensors.find("patch_embed.proj.weight");
+  if (file == init.weights.tensors.end() || file->second.dtype() != DType::f32) return;
+  const Shape &theirs = file->second.shape(), own = named(model, file->first).shape();
+  if (theirs.rank() != 4 || theirs[2] != theirs[3] || theirs[0] != own[0] || theirs[1] != own[1] ||
+      theirs[2] == own[2])
+    return;
+  const std::int64_t from = theirs[2], to = own[2];
+  file->second = resampled_patches(file->second, to);
+  init.notes.push_back(fmt::format("{}: {} resampled from patches of {}x{} pixels to {}x{}",
+                                   init.source, file->first, from, from, to, to));
+}
+
 void check_shapes(const InitialWeights& init, const Config& config, const NamedTensors& model) {
   bool any = false;
   for (const auto& [name, value] : model) {
@@ -64,6 +77,7 @@ void check_shapes(const InitialWeights& init, const Config& config, const NamedT
 void fit(InitialWeights& init, const Config& config, const NamedTensors& model) {
   if (!begins_anew(config, "head.weight")) leave_out_other_head(init, model);
   resample_other_grid(init, model);
+  resample_other_patches(init, model);
   check_shapes(init, config, model);
 }
 

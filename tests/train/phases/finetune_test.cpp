@@ -198,9 +198,18 @@ TEST_CASE("init_from with other classes begins the head anew, with another grid 
   CHECK(tensor(folder / "classes", "head.weight").size() == 5 * 16);
   CHECK(tensor(folder / "classes", "pos_embed") == tensor(first, "pos_embed"));
 
-  const Outcome grid =
-      trained(file, folder / "grid", still + Arguments{"--set", "model.patch_size=8"});
-  check_refused(grid, 2, {source, "patch_embed.proj.weight"});
+  const Outcome wider =
+      trained(file, folder / "wider", still + Arguments{"--set", "model.emb_size=32"});
+  check_refused(wider, 2, {source, "f32[1,1,16], expected f32[1,1,32]"});
+  const Outcome patches =
+      trained(file, folder / "patches", still + Arguments{"--set", "model.patch_size=8"});
+  INFO(patches.err);
+  REQUIRE(patches.code == 0);
+  CHECK(patches.err.find(source + ": patch_embed.proj.weight resampled from patches of 4x4 pixels "
+                                  "to 8x8\n") != std::string::npos);
+  CHECK(patches.err.find(source + ": pos_embed resampled from 4x4 patches to 2x2\n") !=
+        std::string::npos);
+  CHECK(tensor(folder / "patches", "patch_embed.proj.weight").size() == 16 * 3 * 8 * 8);
   const Outcome larger =
       trained(file, folder / "larger", still + Arguments{"--set", "model.img_size=32"});
   INFO(larger.err);
