@@ -5,35 +5,14 @@
 #include "tensor/base/csv.h"
 #include "tests/support/resume.h"
 #include "tests/train/ranks/mpirun.h"
+#include "tests/train/uneven_lanes.h"
 
 namespace hg::testing {
-
-// Batches of 20 images, the last one of 11, in five lanes: no number of ranks has equal shares.
-inline constexpr const char* kSettings = R"([run]
-lanes = 5
-[data]
-name = "shapes"
-train_limit = 31
-test_limit = 23
-[model]
-in_channels = 1
-img_size = 16
-patch_size = 4
-emb_size = 16
-depth = 2
-heads = 2
-num_classes = 4
-dropout = 0.1
-[train]
-batch_size = 20
-epochs = 2
-grad_clip = 0.5
-)";
 
 struct Runs {
   explicit Runs(const std::string& phases = "", const std::string& program = hgtrain_path())
       : program(program) {
-    put(config, kSettings + phases);
+    put(config, kUnevenLanes + phases);
   }
 
   std::string at(const std::string& name) const { return folder / name; }

@@ -7,33 +7,12 @@
 
 #include "energy/books/ledger.h"
 #include "tests/support/resume.h"
+#include "tests/train/uneven_lanes.h"
 
 namespace {
 
 using namespace hg;
 using namespace hg::testing;
-
-// Batches of 20 images, the last one of 11, in five lanes: no number of threads has equal shares.
-constexpr const char* kSettings = R"([run]
-lanes = 5
-[data]
-name = "shapes"
-train_limit = 31
-test_limit = 23
-[model]
-in_channels = 1
-img_size = 16
-patch_size = 4
-emb_size = 16
-depth = 2
-heads = 2
-num_classes = 4
-dropout = 0.1
-[train]
-batch_size = 20
-epochs = 2
-grad_clip = 0.5
-)";
 
 Arguments on_threads(int threads) {
   return Arguments{"--threads", std::to_string(threads)} +
@@ -41,7 +20,7 @@ Arguments on_threads(int threads) {
 }
 
 struct Threads {
-  explicit Threads(const std::string& phases) { put(config, kSettings + phases); }
+  explicit Threads(const std::string& phases) { put(config, kUnevenLanes + phases); }
 
   std::string done(const std::string& name, const Arguments& more) const {
     const Outcome outcome =
