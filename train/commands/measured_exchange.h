@@ -1,6 +1,10 @@
 // What steps take that the ranks of this launch take together: info --ranks and bench under mpirun.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
 #include "train/commands/scaling.h"
 #include "train/phases/measured_step.h"
 
