@@ -84,15 +84,14 @@ struct Arena {
     list(h);
   }
   void put_back(Header* h) {  // by another thread
-    bytes_returned.fetch_add(bytes_of(static_cast<int>(h->size_class)), std::memory_order_relaxed);
+    bytes_returned.fetch_add(bytes_of(static_cast<int>(h->size_class)), std::memory_order_release);
     h->next = returned.load(std::memory_order_relaxed);
     while (!returned.compare_exchange_weak(h->next, h, std::memory_order_release)) {
     }
   }
-  // Of its owner alone, or of one thread while it has none.
   void count(std::atomic<std::uint64_t>& bytes, int size_class) {
     bytes.store(bytes.load(std::memory_order_relaxed) + bytes_of(size_class),
-                std::memory_order_relaxed);
+                std::memory_order_release);
   }
   void collect_returned() {
     Header* h = returned.exchange(nullptr, std::memory_order_acquire);
@@ -102,7 +101,11 @@ struct Arena {
       h = next;
     }
   }
-  std::uint64_t bytes_in_use() const { return bytes_taken - bytes_put - bytes_returned; }
+  // What came back is read first, so that no block comes back that was never taken.
+  std::uint64_t bytes_in_use() const {
+    const std::uint64_t back = bytes_put + bytes_returned;
+    return bytes_taken - back;
+  }
 
  private:
   void list(Header* h) {

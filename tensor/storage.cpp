@@ -2,7 +2,6 @@
 
 #include "tensor/allocator.h"
 #include "tensor/backend.h"
-#include "tensor/base/error.h"
 
 namespace hg {
 

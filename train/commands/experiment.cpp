@@ -14,6 +14,7 @@
 #include "train/experiment/share.h"
 #include "train/experiment/stored.h"
 #include "train/ranks/launcher.h"
+#include "train/run/rank_checks.h"
 #include "train/run/run.h"
 
 namespace hg {
@@ -49,6 +50,8 @@ bool train_all(const ExperimentOptions& options, const RunShare& share, const st
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const PlannedRun& run = runs[i];
     Ranks& group = ranks();
+    group.set_timeout(
+        std::numeric_limits<double>::infinity());  // its first may wait for the folder
     if (group.any(group.first() && progress_of(folder, run) == RunProgress::finished)) continue;
     if (group.any(signals.requested())) return false;
     if (!options.quiet) announce(folder, plan, runs, i);
@@ -128,8 +131,9 @@ int run_share(const ExperimentOptions& options, const RunShare& whole, Ranks& al
   const RunShare share = whole.part(all.rank() / ranks().size(), all.size() / ranks().size());
   const Plan plan = make_plan({options.experiment, options.scale, options.all_settings(),
                                options.repeats, options.target, options.margin_points});
-  for (const auto& arm : plan.arms) check_run(arm.config);
+  for (const Arm& arm : plan.arms) check_run(arm.config);
   use_device(plan.arms[0].config);
+  for (const Arm& arm : plan.arms) check_lanes(arm.config);
   if (all.first()) options.tell_device(plan.arms[0].config);
   open_phases(plan.arms[0].config);  // fails before a folder is made
   const std::string folder = options.out.empty() ? default_folder(plan) : options.out;

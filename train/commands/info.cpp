@@ -302,9 +302,8 @@ nn::VitOptions options_of(const InfoOptions& options, const Config& config) {
   return vit_options(config, read_model(options.weights), options.weights);
 }
 
-int tell(const InfoOptions& options, const Config& config,
+int tell(const InfoOptions& options, const Config& config, const nn::VitOptions& model,
          const std::optional<ScalingTable>& scaling) {
-  const nn::VitOptions model = options_of(options, config);
   const auto selection = patch_selection(config, config.phases.back(), Split::train);
   const CostTable table =
       table_of_one_image(config, model, patch_selection(config, config.phases.back(), 0));
@@ -345,9 +344,10 @@ int info_command(const InfoOptions& options) {
     const Config config = options.load();
     usage_require(options.network.empty() || !options.ranks.empty(), "--network",
                   "expected with --ranks");
+    const nn::VitOptions model = options_of(options, config);
     std::optional<ScalingTable> scaling;
     if (!options.ranks.empty()) scaling = measure_scaling(config, options.ranks, options.network);
-    return ranks().first() ? tell(options, config, scaling) : 0;
+    return ranks().first() ? tell(options, config, model, scaling) : 0;
   });
 }
 

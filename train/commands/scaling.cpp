@@ -69,8 +69,8 @@ std::vector<std::int64_t> rank_counts_of(const std::string& text) {
 }
 
 // Compute: the lanes of the rank that has most of them; more ranks than lanes are given lanes of
-// their own. Exchange: each rank sends (R - 1) / R of its gradients twice, and R - 1 messages a
-// round.
+// their own. Exchange: each rank sends (R - 1) / R of its gradients, and as much of the values or
+// sums that it makes of the others'; and R - 1 messages a round.
 StepForecast predict_step(const StepNeeds& needs, const MeasuredRank& one, const Network& network,
                           std::int64_t ranks) {
   StepForecast p;

@@ -48,9 +48,10 @@ ScalingTable measure_scaling(const Config& config, const std::string& counts,
   Ranks& all = ranks();
   check_ranks(config);
   all.set_timeout(std::numeric_limits<double>::infinity());  // the others wait for the first
-  if (all.first()) s.alone = measure_alone(config);
-  for (const std::int64_t count : wanted)
-    if (all.first()) s.predicted.push_back(s.alone.on(count, s.network));
+  if (all.first()) {
+    s.alone = measure_alone(config);
+    for (const std::int64_t count : wanted) s.predicted.push_back(s.alone.on(count, s.network));
+  }
   if (all.alone()) return s;
   constexpr double kMeasureS = 1, kFewest = 5;
   const double step_s = all.gather(s.alone.one.step_s)[0];

@@ -15,10 +15,10 @@ struct InitialWeights {
   std::set<std::string> left_out;  // names of tensors that did not
 };
 
-// None: the run begins with random weights. A head for another number of classes is left out, and
-// positions of another grid are resampled. Throws UsageError, naming file and tensor, unless the
-// file has tensors of this model and all of them have its shapes (those aside that the first phase
-// begins anew).
+// None: the run begins with random weights. A head for another number of classes is left out;
+// positions of another grid and the projection of patches of another size are resampled. Throws
+// UsageError, naming file and tensor, unless the file has tensors of this model and all of them
+// have its shapes (those aside that the first phase begins anew).
 std::optional<InitialWeights> initial_weights(const Config& config);
 
 // What was done to make the file fit, then a line on tensors of the model that it does not have,

@@ -72,17 +72,6 @@ std::string fingerprint_of(const PhaseData& data) {
   return hash.text();
 }
 
-// A rank without a lane would only wait.
-void check_lanes(const Config& config, const Ranks& ranks) {
-  for (std::size_t i = 0; i < config.phases.size(); ++i) {
-    const std::optional<std::int64_t> lanes = lanes_of_step(config, i);
-    usage_require(!lanes || *lanes >= ranks.size(), "run.lanes",
-                  "a batch of phase {} has {} lanes for {} ranks: expected {} or more, and a "
-                  "train.batch_size of as many images (other lanes give other bits)",
-                  i, *lanes, ranks.size(), ranks.size());
-  }
-}
-
 // One for each rank, all of a kind: libraries choose among their kernels by it.
 void check_gpus(Ranks& ranks) {
   const cuda::GpuInUse own = cuda::gpu_in_use();
@@ -98,6 +87,17 @@ void check_gpus(Ranks& ranks) {
 }
 
 }  // namespace
+
+void check_lanes(const Config& config) {
+  const int size = ranks().size();
+  for (std::size_t i = 0; i < config.phases.size(); ++i) {
+    const std::optional<std::int64_t> lanes = lanes_of_step(config, i);
+    usage_require(!lanes || *lanes >= size, "run.lanes",
+                  "{}: a batch of phase {} has {} lanes for {} ranks: expected {} or more, and a "
+                  "train.batch_size of as many images (other lanes give other bits)",
+                  config.run.name, i, *lanes, size, size);
+  }
+}
 
 void check_same(Ranks& ranks, std::string_view what, const std::string& text) {
   const std::vector<std::string> all = ranks.gather(std::string_view(text));
@@ -126,7 +126,7 @@ void check_ranks(const Config& config) {
   check_same(all, "CPU features", cpu_features());
   check_same(all, "configuration", to_toml(config));
   check_same(all, "device", std::string(to_string(device)));
-  check_lanes(config, all);
+  check_lanes(config);
   if (device == Device::cpu) return;
   check_gpus(all);
   all.link_devices(open_device_link(all));

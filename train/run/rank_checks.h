@@ -12,6 +12,9 @@ void check_same(Ranks& ranks, std::string_view what, const std::string& text);
 
 std::string fingerprint_of(const NamedTensors& tensors);
 
+// That every rank has a lane of each batch, as one without would only wait.
+void check_lanes(const Config& config);
+
 // Program, kind of CPU and configuration of all ranks; that they have work, and GPUs of their own
 // if they are to work on such, which are then linked.
 void check_ranks(const Config& config);

@@ -32,6 +32,7 @@ PhaseData open_run(const Config& config) {
   check_memory(config);
   PhaseData data = open_phases(config);
   check_phases(config, data);
+  check_ranks(config, data);
   return data;
 }
 
@@ -66,7 +67,6 @@ Config config_to_resume(const std::string& folder, const std::string& given,
 }
 
 RunEnding train_run(const Config& config, PhaseData data, const RunOptions& options) {
-  check_ranks(config, data);
   if (options.folder.empty()) return Trainer(config, std::move(data), options).run();
   const RunFolder folder{options.folder};
   const FolderLock lock(options.folder);

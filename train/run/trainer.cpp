@@ -397,7 +397,7 @@ void Trainer::save() {
   if (options_.folder.empty()) return;
   position_.energy_saved_uj = std::min(position_.energy_before_epoch_uj, energy_->saved_uj());
   const Dataset& data = *phase_data().train;
-  save_model(options_.folder, phase_->weights(),
+  save_model(options_.folder, weights,
              {data.class_names(),
               data.normalization().for_channels(static_cast<int>(config_.model.in_channels))});
   save_state(options_.folder, weights, moments, phase_->steps(), position_);

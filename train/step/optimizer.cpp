@@ -90,6 +90,8 @@ double Optimizer::clipping(const std::vector<Tensors>& gradients) const {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const Tensors mine = gradients_of(gradients, i);
     if (mine.empty()) continue;
+    require(mine.size() == gradients.size(), trained_[i].name,
+            "expected a gradient from each part of the batch, or from none");
     all.insert(all.end(), mine.begin(), mine.end());
     of.push_back(i);
   }

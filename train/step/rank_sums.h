@@ -1,6 +1,6 @@
 // Gradients of all ranks' lanes, added by the tree of lanes. Each rank adds those of its parameters
-// (train/step/owners.h). With the values that it sends after their update no more is sent than
-// around a ring: 2 (R - 1) / R of a set of gradients from each of R ranks.
+// (train/step/owners.h). Where a rank's lanes are one node of the tree, it sends, with the values
+// after their update, about as much as around a ring: 2 (R - 1) / R of a set of gradients.
 #pragma once
 
 #include "nn/layers/parameter.h"

@@ -103,6 +103,18 @@ TEST_CASE("ranks that make no groups of this size are refused in one line") {
   CHECK_FALSE(exists(experiments.at("out")));
 }
 
+TEST_CASE("arms that have too few lanes for a group are refused before the first run") {
+  HG_NEEDS_MPIRUN();
+  const Experiments experiments(1);
+  const Outcome few =
+      hgtrain(on_ranks(2, experiments.run("out", groups_of(2) + Arguments{"--set", "run.lanes=1"})),
+              under_mpirun());
+  CHECK(few.code == 2);
+  CHECK(lines_with("hgtrain: ", few.err) == 1);
+  CHECK(few.err.find("a: a batch of phase 0 has 1 lanes for 2 ranks") != std::string::npos);
+  CHECK_FALSE(exists(experiments.at("out")));
+}
+
 TEST_CASE("a rank that is killed ends all groups, and the experiment goes on where it was") {
   HG_NEEDS_MPIRUN();
   const Experiments experiments(60);
@@ -121,7 +133,7 @@ TEST_CASE("a rank that is killed ends all groups, and the experiment goes on whe
           contents_of(experiments.at("alone/runs/" + name + "/model.safetensors")));
 }
 
-TEST_CASE("a signal to one rank of a group stops all of them in order") {
+TEST_CASE("a signal to one rank stops its group in order") {
   HG_NEEDS_MPIRUN();
   const Experiments experiments(200);
   const Outcome stopped = disturbed(4, experiments.run("pairs", groups_of(2)), SIGUSR1);

@@ -112,6 +112,7 @@ TEST_CASE("what is wrong for all ranks is told in one line, and nothing is left"
   CHECK(few.code == 2);
   CHECK(lines_with("hgtrain: ", few.err) == 1);
   CHECK(few.err.find("has 2 lanes for 3 ranks") != std::string::npos);
+  CHECK_FALSE(exists(runs.at("run")));
   const Outcome absent = hgtrain(on_ranks(2, {"train", runs.folder / "none.toml"}), under_mpirun());
   CHECK(absent.code == 2);
   CHECK(lines_with("hgtrain: ", absent.err) == 1);
