@@ -7,6 +7,7 @@
 #include "tests/cuda_emu/child.h"
 #include "tests/cuda_emu/memory.h"
 #include "tests/cuda_emu/planted.h"
+#include "tests/cuda_emu/queue.h"
 
 namespace hg::emu {
 namespace {
@@ -94,6 +95,24 @@ TEST_CASE("what a device refuses to launch is refused") {
   config.gridDim = dim3(1);
   config.dynamicSmemBytes = 48 * 1024 + 1;
   CHECK(check_launch(config) == cudaErrorInvalidValue);
+}
+
+TEST_CASE("late work waits for the ops before it") {
+  cudaStream_t first = nullptr, late = nullptr;
+  cudaEvent_t event = nullptr;
+  cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking);
+  cudaStreamCreateWithFlags(&late, cudaStreamNonBlocking);
+  cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  const auto put_off_some = [&] { put_off(late, [] { return true; }); };
+  queue_work();
+  CHECK_THROWS_AS(put_off_some(), Fault);
+  cudaEventRecord(event, nullptr);
+  queue_work();
+  cudaStreamWaitEvent(late, event, 0);
+  CHECK_THROWS_AS(put_off_some(), Fault);
+  cudaEventRecord(event, nullptr);
+  cudaStreamWaitEvent(late, event, 0);
+  put_off_some();
 }
 
 TEST_CASE("copies stay inside their allocation") {

@@ -1,7 +1,9 @@
 // NCCL between processes with emulated devices: floats go through sockets when the stream's turn
-// comes. What is wrong on either side is reported in a line: calls outside of a group, memory that
+// comes. Calls take effect only as someone asks for it again. What is wrong on either side is
+// reported in a line: calls outside of a group or before the last one has taken effect, memory that
 // is not the device's, other counts on both sides, messages that nobody receives. HG_EMU_NCCL_LOG
-// names a file that gets a line for each group: how much ops had been given to do until then.
+// names a file that gets a line for each group, with how much ops had been given to do until then,
+// and one for the end; a group takes HG_EMU_NCCL_MS.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <nccl.h>
@@ -11,11 +13,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tests/cuda_emu/memory.h"
@@ -43,7 +48,9 @@ struct ncclComm {
   int rank, size, listener = -1;
   std::string name;
   std::vector<int> peers;  // sockets; -1: not connected yet
-  ncclResult_t state = ncclInProgress;
+  ncclResult_t state = ncclSuccess;
+  std::function<bool()> effect;  // of the call in progress; false: not yet
+  int asked = 0;                 // for it
   bool given_up = false;
 
   ~ncclComm() {
@@ -55,10 +62,13 @@ struct ncclComm {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 struct Group {
   std::deque<Message> sent, received;
   std::shared_ptr<ncclComm> comm;
   cudaStream_t stream = nullptr;
+  std::optional<Clock::time_point> start;  // of its turn
 };
 struct State {
   bool open = false;
@@ -146,11 +156,20 @@ void move_all(ncclComm& comm, std::deque<Message>& messages, bool sends) {
   std::erase_if(messages, [](const Message& m) { return m.done == m.bytes(); });
 }
 
+bool is_fault(ncclResult_t state) { return state != ncclSuccess && state != ncclInProgress; }
+
+std::chrono::milliseconds least_time() {
+  const char* const ms = std::getenv("HG_EMU_NCCL_MS");
+  return std::chrono::milliseconds(ms ? std::atoi(ms) : 0);
+}
+
 // Whether the group's turn on the stream is over.
 bool advance(Group& group) {
   ncclComm& comm = *group.comm;
   if (comm.given_up) return true;
-  if (comm.state != ncclSuccess) return false;
+  if (is_fault(comm.state)) return false;
+  if (!group.start) group.start = Clock::now();
+  if (Clock::now() - *group.start < least_time()) return false;
   const DeviceAccess open;
   move_all(comm, group.sent, true);
   move_all(comm, group.received, false);
@@ -162,7 +181,7 @@ void expect_message(const char* who, const void* p, std::size_t count, ncclDataT
   const State& s = state();
   if (!s.open) throw Fault(fmt::format("{}: outside of a group", who));
   if (type != ncclFloat32) throw Fault(fmt::format("{}: of another type than floats", who));
-  if (comm != s.comm.get() || comm->state != ncclSuccess)
+  if (comm == nullptr || comm != s.comm.get())
     throw Fault(fmt::format("{}: the ranks are not connected", who));
   if (peer < 0 || peer >= comm->size || peer == comm->rank)
     throw Fault(fmt::format("{}: rank {} of {} has no peer {}", who, comm->rank, comm->size, peer));
@@ -171,13 +190,39 @@ void expect_message(const char* who, const void* p, std::size_t count, ncclDataT
   hg::emu::expect_device_range(who, p, count * sizeof(float));
 }
 
-void log_group(const Group& group) {
+void log(const ncclComm& comm, const std::string& line) {
   const char* const path = std::getenv("HG_EMU_NCCL_LOG");
-  if (!path || group.comm->rank != 0) return;
+  if (!path || comm.rank != 0) return;
   if (std::FILE* const file = std::fopen(path, "a")) {
-    fmt::print(file, "{}\n", hg::emu::launches());
+    fmt::print(file, "{}\n", line);
     std::fclose(file);
   }
+}
+
+ncclResult_t begin(ncclComm& comm, const char* who, std::function<bool()> effect) {
+  if (is_fault(comm.state)) return comm.state;
+  if (comm.state == ncclInProgress)
+    throw Fault(fmt::format("{}: before the last call has taken effect", who));
+  comm.effect = std::move(effect);
+  comm.asked = 0;
+  return comm.state = ncclInProgress;
+}
+
+void expect_all_received(const ncclComm& comm) {
+  for (int r = 0; r < comm.size; ++r) {
+    char byte;
+    const int peer = comm.peers[static_cast<std::size_t>(r)];
+    if (peer >= 0 && ::recv(peer, &byte, 1, MSG_PEEK) > 0)
+      throw Fault(fmt::format("ncclCommFinalize: rank {} has not received a message of rank {}",
+                              comm.rank, r));
+  }
+}
+
+ncclResult_t end(ncclComm_t comm, const char* how) {
+  if (comm == nullptr || comm != state().comm.get()) return ncclInvalidArgument;
+  log(*comm, how);
+  state().comm.reset();
+  return ncclSuccess;
 }
 
 }  // namespace
@@ -211,39 +256,38 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
     return ncclSystemError;
   *comm = made.get();
   state().comm = std::move(made);
-  return ncclInProgress;
+  return begin(**comm, "ncclCommInitRank", [&all = **comm] {
+    connect_more(all);
+    return connected(all);
+  });
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   if (comm == nullptr || comm != state().comm.get()) return ncclInvalidArgument;
-  if (comm->state == ncclInProgress) {
-    connect_more(*comm);
-    if (connected(*comm)) comm->state = ncclSuccess;
+  if (comm->state == ncclInProgress && ++comm->asked > 1 && comm->effect()) {
+    comm->state = ncclSuccess;
+    comm->effect = nullptr;
   }
   *result = comm->state;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  for (int r = 0; r < comm->size; ++r) {
-    char byte;
-    const int peer = comm->peers[static_cast<std::size_t>(r)];
-    if (peer >= 0 && ::recv(peer, &byte, 1, MSG_PEEK) > 0)
-      throw Fault(fmt::format("ncclCommFinalize: rank {} has not received a message of rank {}",
-                              comm->rank, r));
-  }
-  return ncclSuccess;
+  return begin(*comm, "ncclCommFinalize", [comm] {
+    expect_all_received(*comm);
+    return true;
+  });
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  if (comm != state().comm.get()) return ncclInvalidArgument;
-  state().comm.reset();
-  return ncclSuccess;
+  if (comm->state == ncclInProgress)
+    throw Fault("ncclCommDestroy: before the last call has taken effect");
+  return end(comm, "destroyed");
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   comm->given_up = true;
-  return ncclCommDestroy(comm);
+  return end(comm, "aborted");
 }
 
 ncclResult_t ncclGroupStart() {
@@ -257,16 +301,19 @@ ncclResult_t ncclGroupEnd() {
   Group& group = state().group;
   if (!group.stream) return ncclSuccess;
   group.comm = state().comm;
-  log_group(group);
+  log(*group.comm, fmt::format("group {}", hg::emu::launches()));
   const auto shared = std::make_shared<Group>(std::move(group));
   if (!hg::emu::is_late(shared->stream)) throw Fault("ncclGroupEnd: on the stream of the ops");
-  hg::emu::put_off(shared->stream, [shared] { return advance(*shared); });
-  return ncclSuccess;
+  return begin(*shared->comm, "ncclGroupEnd", [shared] {
+    hg::emu::put_off(shared->stream, [shared] { return advance(*shared); });
+    return true;
+  });
 }
 
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer,
                       ncclComm_t comm, cudaStream_t stream) {
   expect_message("ncclSend", from, count, type, peer, comm, stream);
+  if (is_fault(comm->state)) return comm->state;
   state().group.stream = stream;
   state().group.sent.push_back(
       {peer, const_cast<char*>(static_cast<const char*>(from)), count, 0, 0});
@@ -276,6 +323,7 @@ ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, 
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
   expect_message("ncclRecv", to, count, type, peer, comm, stream);
+  if (is_fault(comm->state)) return comm->state;
   state().group.stream = stream;
   state().group.received.push_back({peer, static_cast<char*>(to), count, 0, 0});
   return ncclSuccess;

@@ -25,23 +25,32 @@ struct Rank {
     cudaStreamCreateWithFlags(&of_ops, cudaStreamNonBlocking);
     cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     cudaEventCreateWithFlags(&end, cudaEventBlockingSync);
+    cudaEventRecord(end, nullptr);  // what tests before this one have started
+    cudaStreamWaitEvent(stream, end, 0);
     cudaMalloc(&memory, 2 * kFloats * sizeof(float));
     const std::vector<float> own(kFloats, static_cast<float>(1 + rank));
     cudaMemcpyAsync(memory, own.data(), kFloats * sizeof(float), cudaMemcpyHostToDevice);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     ncclCommInitRankConfig(&comm, 2, id, rank, &config);
-    while (!connected()) usleep(1000);
+    settle();
   }
 
   float* own() const { return static_cast<float*>(memory); }
   float* others() const { return own() + kFloats; }
   int other() const { return 1 - rank; }
-  bool connected() const {
+  bool settled() const {
     ncclResult_t state;
     ncclCommGetAsyncError(comm, &state);
     if (state == ncclRemoteError) throw std::runtime_error("the other rank has ended");
     return state == ncclSuccess;
+  }
+  void settle() const {
+    while (!settled()) usleep(1000);
+  }
+  void end_group() const {
+    ncclGroupEnd();
+    settle();
   }
   void send(std::size_t floats) const {
     ncclSend(own(), floats, ncclFloat32, other(), comm, stream);
@@ -51,7 +60,7 @@ struct Rank {
   }
   void await() const {
     cudaEventRecord(end, stream);
-    while (cudaEventQuery(end) != cudaSuccess) connected();
+    while (cudaEventQuery(end) != cudaSuccess) settled();
   }
 
   const int rank;
@@ -98,7 +107,7 @@ TEST_CASE("floats get from process to process, in order") {
       ncclGroupStart();
       r.send(floats);
       r.receive(floats);
-      ncclGroupEnd();
+      r.end_group();
     }
     r.await();
     std::vector<float> got(kFloats);
@@ -106,6 +115,7 @@ TEST_CASE("floats get from process to process, in order") {
     if (got != std::vector<float>(kFloats, static_cast<float>(2 - r.rank)))
       throw std::runtime_error("other floats");
     ncclCommFinalize(r.comm);
+    r.settle();
     ncclCommDestroy(r.comm);
   });
   INFO(result.report);
@@ -119,7 +129,7 @@ TEST_CASE("messages that do not match are reported") {
         ncclGroupStart();
         r.send(r.rank == 0 ? 3 : 4);
         r.receive(3);
-        ncclGroupEnd();
+        r.end_group();
         r.await();
       },
       "ncclRecv: rank 1 sends 4 floats, rank 0 expects 3");
@@ -127,9 +137,9 @@ TEST_CASE("messages that do not match are reported") {
       [](const Rank& r) {
         ncclGroupStart();
         r.send(2);
-        ncclGroupEnd();
+        r.end_group();
         r.await();
-        while (ncclCommFinalize(r.comm) == ncclSuccess) usleep(1000);
+        for (;; r.settle()) ncclCommFinalize(r.comm);
       },
       "has not received a message of rank");
   check_reported(
@@ -141,6 +151,27 @@ TEST_CASE("messages that do not match are reported") {
   check_reported([](const Rank&) { ncclGroupEnd(); }, "ncclGroupEnd: there is no group");
 }
 
+TEST_CASE("calls before the last one has taken effect are reported") {
+  const auto exchange = [](const Rank& r) {
+    ncclGroupStart();
+    r.send(1);
+    r.receive(1);
+    ncclGroupEnd();
+  };
+  check_reported(
+      [&](const Rank& r) {
+        exchange(r);
+        exchange(r);
+      },
+      "ncclGroupEnd: before the last call has taken effect");
+  check_reported(
+      [](const Rank& r) {
+        ncclCommFinalize(r.comm);
+        ncclCommDestroy(r.comm);
+      },
+      "ncclCommDestroy: before the last call has taken effect");
+}
+
 TEST_CASE("floats that nobody has written are not sent") {
   if (!kRaceDetector) return;
   check_reported(
@@ -148,7 +179,7 @@ TEST_CASE("floats that nobody has written are not sent") {
         ncclGroupStart();
         ncclSend(r.others(), 1, ncclFloat32, r.other(), r.comm, r.stream);
         r.receive(1);
-        ncclGroupEnd();
+        r.end_group();
         r.await();
       },
       "ncclSend: read of uninitialised device memory");

@@ -9,7 +9,7 @@ struct CUstream_st;
 namespace hg::emu {
 
 // Streams but the first work late. Work put off is tried until it says that it is done: as someone
-// waits for it, or asks for an event behind it again and again.
+// waits for it, or keeps asking for an event behind it. Fault: it does not wait for the ops so far.
 bool is_late(const CUstream_st* stream);
 void put_off(CUstream_st* stream, std::function<bool()> work);
 

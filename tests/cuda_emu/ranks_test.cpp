@@ -67,6 +67,12 @@ TEST_CASE("ranks on GPUs: more ranks than GPUs are refused") {
   runs.shared(2, "two", kCuda + set({"train.epochs=1"}));
 }
 
+TEST_CASE("ranks on GPUs: GPUs of several kinds are refused") {
+  HG_NEEDS_MPIRUN();
+  const Environment kinds("HG_EMU_GPU_KINDS", "2");
+  check_refused_on_ranks(DeviceRuns("", "2"), 2, {}, "expected the kind of GPU of rank 0 (host ");
+}
+
 TEST_CASE("ranks on GPUs: a program without NCCL's module says what it lacks") {
   HG_NEEDS_MPIRUN();
   DeviceRuns runs;
@@ -87,9 +93,10 @@ TEST_CASE("gradients are exchanged while earlier layers go backward, and the led
   const DeviceRuns runs;
   const Environment log("HG_EMU_NCCL_LOG", runs.folder / "log");
   const std::string run = runs.shared(2, "run", kCuda);
+  const std::string kGroup = "group ";
   std::vector<int> work;  // given to the device before each group of messages
   for (const std::string& line : lines_of(contents_of(runs.folder / "log")))
-    work.push_back(std::stoi(line));
+    if (line.starts_with(kGroup)) work.push_back(std::stoi(line.substr(kGroup.size())));
   constexpr std::size_t kSteps = 4;
   REQUIRE(work.size() % kSteps == 0);
   const std::size_t groups = work.size() / kSteps;

@@ -1,7 +1,9 @@
 // The runtime's functions on the emulated device. Work on the first stream happens at once, that on
 // other streams as late as possible: when someone waits for it, or keeps asking. The host is told
-// neither: to it, what it has not waited for is not done, and its waits are counted. HG_EMU_GPUS
-// says how many devices there are; a process uses one.
+// neither: to it, what it has not waited for is not done, and its waits are counted. Late work
+// other than copies is to wait for all that ops, on the first stream, were given before it.
+// HG_EMU_GPUS says how many devices there are, HG_EMU_GPU_KINDS of how many kinds; a process uses
+// one.
 #include <cuda_runtime.h>
 
 #include <fmt/format.h>
@@ -22,6 +24,7 @@
 struct CUstream_st {
   bool late = false;
   int device = 0;
+  std::uint64_t ops = 0;                    // launches on the first stream that it waits for
   std::uint64_t done = 0;                   // pieces of deferred work done
   std::deque<std::function<bool()>> later;  // deferred work still to do
 };
@@ -29,6 +32,7 @@ struct CUevent_st {
   std::chrono::steady_clock::time_point time;
   bool recorded = false;
   std::uint64_t number = 0;  // of the work before it
+  std::uint64_t ops = 0;     // of it, launches on the first stream
   CUstream_st* stream = nullptr;
   std::uint64_t position = 0;  // among the deferred work of its stream
   bool sleeps = false;         // who waits for it does not spin
@@ -56,9 +60,15 @@ bool is_pinned(const void* p) {
 constexpr int kPatience = 3;  // questions after an event, before its stream works
 thread_local int current_device = 0;
 
-int devices() {
-  const char* const count = std::getenv("HG_EMU_GPUS");
+int number_in(const char* variable) {
+  const char* const count = std::getenv(variable);
   return count ? std::atoi(count) : 1;
+}
+int devices() { return number_in("HG_EMU_GPUS"); }
+
+void defer(CUstream_st* stream, std::function<bool()> work) {
+  ++queued;
+  stream->later.push_back(std::move(work));
 }
 
 // Does the work that the stream has put off, up to that position or to what cannot be done yet.
@@ -117,8 +127,9 @@ std::uint64_t hg::emu::event_records() { return recorded; }
 bool hg::emu::is_late(const CUstream_st* stream) { return stream && stream->late; }
 void hg::emu::put_off(CUstream_st* stream, std::function<bool()> work) {
   const std::lock_guard lock(device_mutex());
-  ++queued;
-  stream->later.push_back(std::move(work));
+  if (stream->ops < launched)
+    throw Fault("late work: its stream does not wait for what ops were given before it");
+  defer(stream, std::move(work));
 }
 
 cudaError_t hg::emu::check_launch(const cudaLaunchConfig_t& config) {
@@ -178,7 +189,10 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device >= devices()) return cudaErrorInvalidDevice;
-  *properties = {"emulated device", {{'e', 'm', 'u', static_cast<char>(device)}}};
+  *properties = {"", {{'e', 'm', 'u', static_cast<char>(device)}}};
+  const int kind = device % number_in("HG_EMU_GPU_KINDS");
+  std::snprintf(properties->name, sizeof properties->name,
+                kind == 0 ? "emulated device" : "emulated device %d", kind);
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
@@ -230,8 +244,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const std::lock_guard lock(hg::emu::device_mutex());
   expect_current("cudaMemcpy", stream);
   if (hg::emu::is_late(stream)) {
-    hg::emu::put_off(
-        stream, [=] { return cudaMemcpyAsync(to, from, bytes, kind, nullptr) == cudaSuccess; });
+    defer(stream, [=] { return cudaMemcpyAsync(to, from, bytes, kind, nullptr) == cudaSuccess; });
     return cudaSuccess;
   }
   const DeviceAccess open;
@@ -273,8 +286,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (stream) catch_up(stream, stream->done + stream->later.size());
   return wait_for(queued), cudaSuccess;
 }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t event, unsigned) {
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const std::lock_guard lock(hg::emu::device_mutex());
+  if (stream) stream->ops = std::max(stream->ops, event->ops);
   return catch_up(event->stream, event->position), cudaSuccess;
 }
 
@@ -294,6 +308,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   *event = {std::chrono::steady_clock::now(),
             true,
             queued,
+            hg::emu::is_late(stream) ? stream->ops : launched,
             stream,
             stream ? stream->done + stream->later.size() : 0,
             event->sleeps,
