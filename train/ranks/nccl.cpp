@@ -34,13 +34,11 @@ class NcclLink final : public DeviceLink {
   }
 
   void swap(std::span<const Sent> sent, std::span<const Received> received, void* stream) override {
-    auto* const queue = static_cast<cudaStream_t>(stream);
     check(ncclGroupStart(), "cannot begin");
-    for (const Sent& s : sent)
-      check(ncclSend(s.data, s.floats, ncclFloat32, s.to, all_, queue), "cannot send");
-    for (const Received& r : received)
-      check(ncclRecv(r.data, r.floats, ncclFloat32, r.from, all_, queue), "cannot receive");
-    check(ncclGroupEnd(), "cannot exchange");
+    const ncclResult_t queued = queue(sent, received, static_cast<cudaStream_t>(stream));
+    const ncclResult_t ended = ncclGroupEnd();  // in any case: no group is open when ranks give up
+    check(queued, "cannot send or receive");
+    check(ended, "cannot exchange");
   }
 
   bool settled() override {
@@ -61,9 +59,22 @@ class NcclLink final : public DeviceLink {
   }
 
  private:
-  void check(ncclResult_t result, const char* what) const {
-    if (result == ncclSuccess || result == ncclInProgress) return;
+  static bool ok(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
+  static void check(ncclResult_t result, const char* what) {
+    if (ok(result)) return;
     throw std::runtime_error(std::string("NCCL: ") + what + ": " + ncclGetErrorString(result));
+  }
+
+  // The first fault.
+  ncclResult_t queue(std::span<const Sent> sent, std::span<const Received> received,
+                     cudaStream_t stream) const {
+    ncclResult_t result = ncclSuccess;
+    for (std::size_t i = 0; i < sent.size() && ok(result); ++i)
+      result = ncclSend(sent[i].data, sent[i].floats, ncclFloat32, sent[i].to, all_, stream);
+    for (std::size_t i = 0; i < received.size() && ok(result); ++i)
+      result = ncclRecv(received[i].data, received[i].floats, ncclFloat32, received[i].from, all_,
+                        stream);
+    return result;
   }
 
   ncclComm_t all_ = nullptr;

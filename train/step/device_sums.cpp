@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "train/step/owners.h"
+
 namespace hg {
 namespace {
 
-constexpr std::int64_t kLineFloats = 16;  // parameters and shares begin at a multiple of them
-// A bucket holds an eighth of the model, so that all but the last go while there is work to hide
-// them, or less: from some megabytes on, a network is as fast as it gets.
+// Buckets of an eighth of the model: only the last has no backward work to hide behind. At most 16
+// MB, beyond which a network gets no faster.
 constexpr std::int64_t kBuckets = 8, kMostFloats = std::int64_t{1} << 22;
 
 cuda::SideStream& side() {
@@ -89,8 +90,7 @@ void DeviceSums::send(Bucket& bucket, std::span<const LaneSum> held) {
     pack(bucket, node, to);
     to += bucket.size;
   }
-  const std::vector<Part> parts = trade_nodes(bucket);
-  const cuda::FloatPart sum{add_nodes(bucket, parts), own_floats(bucket)};
+  const cuda::FloatPart sum{add_nodes(bucket, trade_nodes(bucket)), own_floats(bucket)};
   side().pack({&sum, 1}, bucket.sums.data<float>() + share(bucket, ranks_.rank()).first);
   gather_sums(bucket);
 }
@@ -137,23 +137,12 @@ std::vector<DeviceSums::Part> DeviceSums::trade_nodes(const Bucket& bucket) {
   return parts;
 }
 
-// By the tree of lanes, as rank_sums does.
-const float* DeviceSums::add_nodes(const Bucket& bucket, const std::vector<Part>& parts) const {
-  std::vector<Part> tree;
-  for (const Part& part : parts) {
-    tree.push_back(part);
-    while (tree.size() > 1 &&
-           are_siblings(tree[tree.size() - 2].lanes, tree.back().lanes, lanes_)) {
-      const Part right = tree.back();
-      tree.pop_back();
-      Part& left = tree.back();
-      side().add(left.data, right.data, left.data, own_floats(bucket));
-      left.lanes.end = right.lanes.end;
-    }
-  }
-  require(tree.size() == 1 && tree[0].lanes.first == 0 && tree[0].lanes.end == lanes_, "ranks",
-          "the nodes of all ranks do not make a batch of {} lanes", lanes_);
-  return tree[0].data;
+const float* DeviceSums::add_nodes(const Bucket& bucket, std::vector<Part> parts) const {
+  return fold_tree(std::move(parts), lanes_,
+                   [&](const Part& left, const Part& right) {
+                     side().add(left.data, right.data, left.data, own_floats(bucket));
+                   })
+      .data;
 }
 
 void DeviceSums::gather_sums(const Bucket& bucket) {
@@ -188,10 +177,7 @@ Tensors DeviceSums::sums(const std::vector<HeldNodes>& held) const {
     });
     if (!any) continue;
     const Bucket& bucket = buckets_[places_[p].bucket];
-    TensorSpec spec = trained_[p].value.spec();
-    spec.strides = spec.shape.contiguous_strides();
-    spec.offset = bucket.begins[places_[p].index];
-    gradients[p] = bucket.sums.view(spec);
+    gradients[p] = gradient_in(bucket.sums, bucket.begins[places_[p].index], trained_[p]);
   }
   return gradients;
 }

@@ -20,7 +20,8 @@ class DeviceSums : NoCopy {
   // Until the sums of all ranks are here.
   void await();
 
-  // As sum_over_ranks().
+  // Gradients of the whole batch, on every rank: [trained parameter], undefined where no lane has
+  // one.
   Tensors sums(const std::vector<HeldNodes>& held) const;
 
  private:
@@ -46,7 +47,7 @@ class DeviceSums : NoCopy {
   void send(Bucket& bucket, std::span<const LaneSum> held);
   void pack(const Bucket& bucket, const LaneSum& node, float* to) const;
   std::vector<Part> trade_nodes(const Bucket& bucket);
-  const float* add_nodes(const Bucket& bucket, const std::vector<Part>& parts) const;
+  const float* add_nodes(const Bucket& bucket, std::vector<Part> parts) const;
   void gather_sums(const Bucket& bucket);
   void swap(std::span<const DeviceLink::Sent> sent, std::span<const DeviceLink::Received> received);
 

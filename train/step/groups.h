@@ -46,8 +46,8 @@ using GroupPass = std::function<Tensor(const Batch& part, const nn::Context& con
 struct Batchwise {
   Figure loss;  // mean over the batch
   // [half][trained parameter], undefined where none arrived: what the two halves of the tree of
-  // lanes come to, for the optimizer to add; one of one lane. Where ranks share the batch, one of
-  // the parameters that this rank owns.
+  // lanes come to, for the optimizer to add; one of one lane. Where ranks share the batch, one:
+  // on CPUs of the parameters that this rank owns, on GPUs of all.
   std::vector<Tensors> gradients;
   Figure sparsity;                     // the sparsity term in the loss, without its weight
   std::vector<UpdateRanges> ranges{};  // what the step may change (Vit::update_ranges)

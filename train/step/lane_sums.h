@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "autograd/tape.h"
+#include "tensor/base/error.h"
 
 namespace hg {
 
@@ -23,6 +24,25 @@ struct LaneSum : LaneNode {
 // The nodes that are left of lanes [first, end), added in their order, where another rank holds the
 // rest of the batch.
 CachedVector<LaneNode> nodes_of(std::int64_t first, std::int64_t end, std::int64_t lanes);
+
+// The sum of nodes that cover a batch of so many lanes, in their order, by the tree of lanes:
+// add(left, right) adds the right one's to the left one's. A Part has `lanes`, its node.
+template <class Parts, class Add>
+typename Parts::value_type fold_tree(Parts parts, std::int64_t lanes, const Add& add) {
+  Parts tree;
+  for (auto& part : parts) {
+    tree.push_back(std::move(part));
+    while (tree.size() > 1 && are_siblings(tree[tree.size() - 2].lanes, tree.back().lanes, lanes)) {
+      const auto right = std::move(tree.back());
+      tree.pop_back();
+      add(tree.back(), right);
+      tree.back().lanes.end = right.lanes.end;
+    }
+  }
+  require(tree.size() == 1 && tree[0].lanes.first == 0 && tree[0].lanes.end == lanes, "ranks",
+          "the nodes of all ranks do not make a batch of {} lanes", lanes);
+  return std::move(tree[0]);
+}
 
 // The fewest nodes that cover the lanes added so far. Adding lane after lane counts in binary: n
 // lanes in a row leave about log2(n) nodes.

@@ -8,7 +8,6 @@
 namespace hg {
 namespace {
 
-constexpr std::int64_t kLine = 16;  // floats; parameters and shares begin at a multiple of them
 constexpr std::int64_t kGrain = 16384;
 
 template <class Before>
@@ -50,7 +49,7 @@ OwnedLayout::OwnedLayout(const std::vector<nn::Parameter>& trained, int ranks)
     for (; next != order_.end() && owners_[*next] == r; ++next) {
       begins_[*next] = size_;
       ends_.push_back(size_ + trained[*next].value.numel());
-      size_ = (ends_.back() + kLine - 1) / kLine * kLine;
+      size_ = (ends_.back() + kLineFloats - 1) / kLineFloats * kLineFloats;
     }
     shares_.push_back({first, size_});
   }

@@ -13,6 +13,8 @@ Ranks* owning_ranks(Device device);
 // [parameter]; the same on every rank.
 CachedVector<int> owners_of(const std::vector<nn::Parameter>& trained, int ranks);
 
+inline constexpr std::int64_t kLineFloats = 16;  // parameters and shares begin at a multiple
+
 // Where parameters stand, one after the other, in a message: those of rank 0, of rank 1, ...
 class OwnedLayout {
  public:

@@ -45,6 +45,7 @@ class Exchange {
   const Share mine_;
   Tensor arrived_;  // [nodes of all ranks, elements of mine_]
   CachedVector<Part> parts_;
+  Part sum_{};  // of all
 };
 
 void Exchange::copy_node(const LaneSum& node, const Share& range, float* to) const {
@@ -97,38 +98,32 @@ void Exchange::add(Part& left, const Part& right) const {
       std::copy(from + begin, from + end, to + begin);
   });
   for (std::size_t p = 0; p < left.has.size(); ++p) left.has[p] |= right.has[p];
-  left.lanes.end = right.lanes.end;
 }
 
 // As LaneSums, and the two halves of the batch, too: no rank is left to add them as it reads them.
 void Exchange::add_nodes(std::int64_t lanes) {
-  CachedVector<Part> tree;
-  for (Part& part : parts_) {
-    tree.push_back(std::move(part));
-    while (tree.size() > 1 && are_siblings(tree[tree.size() - 2].lanes, tree.back().lanes, lanes)) {
-      const Part right = std::move(tree.back());
-      tree.pop_back();
-      add(tree.back(), right);
-    }
-  }
-  require(tree.size() == 1 && tree[0].lanes.first == 0 && tree[0].lanes.end == lanes, "ranks",
-          "the nodes of all ranks do not make a batch of {} lanes", lanes);
-  parts_ = std::move(tree);
+  sum_ =
+      fold_tree(std::move(parts_), lanes, [&](Part& left, const Part& right) { add(left, right); });
 }
 
 Tensors Exchange::sums() const {
   Tensors gradients(trained_.size());
   for (std::size_t p = 0; p < trained_.size(); ++p) {
-    if (!parts_[0].has[p] || !layout_.owns(ranks_.rank(), p)) continue;
-    TensorSpec spec = trained_[p].value.spec();
-    spec.strides = spec.shape.contiguous_strides();
-    spec.offset = parts_[0].data - arrived_.data<float>() + layout_.begin(p) - mine_.first;
-    gradients[p] = arrived_.view(spec);
+    if (!sum_.has[p] || !layout_.owns(ranks_.rank(), p)) continue;
+    gradients[p] = gradient_in(
+        arrived_, sum_.data - arrived_.data<float>() + layout_.begin(p) - mine_.first, trained_[p]);
   }
   return gradients;
 }
 
 }  // namespace
+
+Tensor gradient_in(const Tensor& floats, std::int64_t begin, const nn::Parameter& of) {
+  TensorSpec spec = of.value.spec();
+  spec.strides = spec.shape.contiguous_strides();
+  spec.offset = begin;
+  return floats.view(spec);
+}
 
 HeldNodes nodes_held(const LaneSums& sums, const std::vector<nn::Parameter>& trained) {
   HeldNodes nodes;

@@ -20,6 +20,9 @@ HeldNodes nodes_held(const LaneSums& sums, const std::vector<nn::Parameter>& tra
 void pack(const HeldNodes& nodes, Packer& to);
 HeldNodes unpack_nodes(Unpacker& from);
 
+// The gradient of this parameter that begins there among these floats.
+Tensor gradient_in(const Tensor& floats, std::int64_t begin, const nn::Parameter& of);
+
 // Gradients of the whole batch: [trained parameter], undefined where no lane has one or another
 // rank owns it. `own` are this rank's sums, `held` the nodes of every rank.
 Tensors sum_over_ranks(Ranks& ranks, const LaneSums& own, const std::vector<HeldNodes>& held,
