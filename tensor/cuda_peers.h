@@ -35,8 +35,8 @@ class SideStream {
   virtual void follow_ops() = 0;
   virtual void pack(std::span<const FloatPart> parts, float* to) = 0;
   virtual void add(const float* left, const float* right, float* sum, std::int64_t n) = 0;
-  virtual void mark() = 0;     // the end of what it has been given so far
-  virtual bool reached() = 0;  // that end
+  virtual void mark() = 0;                  // the end of what it has been given so far
+  virtual std::size_t marks_to_come() = 0;  // that it has not reached yet
   virtual void wait_for_ops() = 0;
 };
 std::unique_ptr<SideStream> side_stream();

@@ -1,4 +1,6 @@
 // The stream of what GPUs exchange, by events between it and that of the ops.
+#include <deque>
+
 #include "tensor/cuda/add_floats.h"
 #include "tensor/cuda/event.h"
 #include "tensor/cuda_device.h"
@@ -17,8 +19,15 @@ class EventStream final : public SideStream {
   void add(const float* left, const float* right, float* sum, std::int64_t n) override {
     add_floats(left, right, sum, n, side_);
   }
-  void mark() override { end_.record(side_.handle()); }
-  bool reached() override { return end_.reached(); }
+  void mark() override {
+    if (marked_ == marks_.size()) marks_.emplace_back();
+    marks_[marked_++].record(side_.handle());
+  }
+  std::size_t marks_to_come() override {
+    while (reached_ < marked_ && marks_[reached_].reached()) ++reached_;
+    if (reached_ == marked_) reached_ = marked_ = 0;
+    return marked_ - reached_;
+  }
   void wait_for_ops() override {
     ops_.record(stream().handle());
     ops_.wait();
@@ -26,7 +35,9 @@ class EventStream final : public SideStream {
 
  private:
   CudaStream side_;
-  Event ops_, end_;
+  Event ops_;
+  std::deque<Event> marks_;  // used again once all are reached
+  std::size_t marked_ = 0, reached_ = 0;
 };
 
 }  // namespace

@@ -142,6 +142,14 @@ TEST_CASE("ranks on GPUs: one that says nothing for run.rank_timeout ends the ru
   CHECK(stopped.err.find("run.rank_timeout") != std::string::npos);
 }
 
+TEST_CASE(
+    "ranks on GPUs: an exchange that takes longer than run.rank_timeout, but moves, goes on") {
+  HG_NEEDS_MPIRUN();
+  const Environment slow("HG_EMU_NCCL_MS", "100");
+  const Arguments one = kCuda + set({"train.epochs=1", "run.rank_timeout=1"});
+  DeviceRuns().shared(2, "slow", one);
+}
+
 TEST_CASE("each GPU is read once, by the rank that works on it, and the machine by the first") {
   HG_NEEDS_MPIRUN();
   const DeviceRuns runs("", "2");

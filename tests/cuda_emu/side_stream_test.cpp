@@ -19,7 +19,7 @@ Tensor there(std::initializer_list<float> values) {
 
 void await(cuda::SideStream& side) {
   side.mark();
-  while (!side.reached()) continue;
+  while (side.marks_to_come() > 0) continue;
 }
 
 TEST_CASE("the side stream packs floats, and -0 where there are none") {
@@ -36,6 +36,25 @@ TEST_CASE("the side stream packs floats, and -0 where there are none") {
         std::vector<float>{1, 2, 3, 0, 0, 4, 5});
   CHECK(std::signbit(values[3]));
   for (std::size_t i = 0; i < 70; ++i) CHECK(values[7 + i] == (i % 2 == 0 ? 4 : 5));
+}
+
+TEST_CASE("the side stream reaches its marks one after the other, again and again") {
+  const auto side = cuda::side_stream();
+  const Tensor a = there({1, 2}), sum = Tensor::empty({2}, DType::f32, Device::cuda);
+  CHECK(side->marks_to_come() == 0);
+  for (const std::size_t marks : {3, 2, 4}) {
+    side->follow_ops();
+    for (std::size_t m = 0; m < marks; ++m) {
+      side->add(a.data<float>(), a.data<float>(), sum.data<float>(), 2);
+      side->mark();
+    }
+    std::size_t before = marks;
+    for (std::size_t now; before > 0; before = now) {
+      now = side->marks_to_come();
+      CHECK(now <= before);
+    }
+    CHECK(side->marks_to_come() == 0);
+  }
 }
 
 TEST_CASE("the side stream waits for ops, adds, and leaves what meets -0 as it is") {

@@ -13,7 +13,7 @@ std::unique_ptr<DeviceLink> open_device_link(Ranks& ranks) {
   const auto make = reinterpret_cast<MakeDeviceLink>(function_of(kNccl, "ranks on GPUs"));
   std::unique_ptr<DeviceLink> link(make());
   link->connect(ranks.broadcast(ranks.first() ? link->id() : ""), ranks.rank(), ranks.size());
-  ranks.await_devices([&] { return link->settled(); });
+  ranks.await_devices([&] { return link->settled() ? 0 : 1; });
   return link;
 }
 

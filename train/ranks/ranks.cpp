@@ -20,7 +20,8 @@ namespace {
 constexpr std::int64_t kAwakeNs = 100'000;         // before a wait begins to sleep
 constexpr std::int64_t kLongestNapNs = 1'000'000;  // a message may come at any moment
 constexpr std::int64_t kWatchNs = 50'000'000;      // how often failures are looked for
-constexpr double kTellS = 0.5;                     // for a lower rank to tell of its own failure
+constexpr std::int64_t kListenNs = 5'000'000;      // the same, by one that has failed
+constexpr double kTellS = 0.5;                     // for another rank to tell of its own failure
 
 std::string target_of_link(const char* path) {
   char text[256];
@@ -250,30 +251,35 @@ void Ranks::swap(std::span<const Sent> sent, std::span<const Received> received,
   if (on_work_.ends) on_work_.ends(work, start, now_ns(), bytes);
 }
 
-void Ranks::await_devices(const std::function<bool()>& done) {
-  const auto watch_all = [this] {
-    listen();
-    for (int r = 0; r < size_; ++r)
-      if (r != rank_) watch_process(r);
-  };
-  const auto open = [&]() -> std::size_t {
-    try {
-      return done() ? 0 : 1;
-    } catch (...) {
-      watch_all();  // they know better why
-      throw;
+void Ranks::with_devices(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (...) {
+    for (const std::int64_t start = now_ns(); seconds_since(start) < kTellS;) {
+      listen();
+      watch_all();
+      std::this_thread::sleep_for(std::chrono::nanoseconds(kListenNs));
     }
+    throw;
+  }
+}
+
+void Ranks::await_devices(const std::function<std::size_t()>& open) {
+  const auto open_parts = [&] {
+    std::size_t parts = 0;
+    with_devices([&] { parts = open(); });
+    return parts;
   };
-  await(open, [&](std::int64_t since_ns) {
+  await(open_parts, [&](std::int64_t since_ns) {
     watch_all();
     check_silence(since_ns, "the GPUs of other ranks");
   });
 }
 
-void Ranks::await_exchange(const std::function<bool()>& done, std::uint64_t bytes) {
+void Ranks::await_exchange(const std::function<std::size_t()>& open, std::uint64_t bytes) {
   if (on_work_.begins) on_work_.begins();
   const std::int64_t start = now_ns();
-  await_devices(done);
+  await_devices(open);
   if (on_work_.ends) on_work_.ends(Work::exchange, start, now_ns(), bytes);
 }
 
@@ -310,6 +316,11 @@ void Ranks::watch_process(int other) {
   }
 }
 
+void Ranks::watch_all() {
+  for (int r = 0; r < size_; ++r)
+    if (r != rank_) watch_process(r);
+}
+
 void Ranks::check_silence(std::int64_t silent_since_ns, const std::string& who) const {
   const double silent = seconds_since(silent_since_ns);
   if (silent > timeout_s_)
@@ -339,7 +350,7 @@ bool Ranks::fail(int code) {
     int from = 0;
     std::string text;
     if (transport_->heard(from, text)) mine = mine && from > rank_;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kListenNs));
   }
   return mine;
 }
@@ -347,7 +358,7 @@ bool Ranks::fail(int code) {
 void Ranks::finish() {
   if (link_) {
     link_->finish();
-    await_devices([this] { return link_->settled(); });
+    await_devices([this] { return link_->settled() ? 0 : 1; });
   }
   if (transport_) transport_->finish();
 }

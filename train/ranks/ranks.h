@@ -106,10 +106,14 @@ class Ranks : NoCopy {
   // Between the ranks' GPUs; null: they have none.
   void link_devices(std::unique_ptr<DeviceLink> link) { link_ = std::move(link); }
   DeviceLink* devices() const { return link_.get(); }
-  // Until done() is true, which is asked again and again, and has to do with all ranks' devices.
-  void await_devices(const std::function<bool()>& done);
+  // Calls body(), which has to do with all ranks' devices. Where it fails because another rank has,
+  // that rank knows better why: throws what it tells.
+  void with_devices(const std::function<void()>& body);
+  // Until open() is 0, which is asked again and again: how much of what these devices do with each
+  // other is still under way. A change is progress.
+  void await_devices(const std::function<std::size_t()>& open);
   // The same, as an exchange in which this rank has sent so many bytes.
-  void await_exchange(const std::function<bool()>& done, std::uint64_t bytes);
+  void await_exchange(const std::function<std::size_t()>& open, std::uint64_t bytes);
 
   // Tells the others that this rank has failed, unless it failed because one of them did. Whether
   // this rank is the one to tell the user.
@@ -120,6 +124,7 @@ class Ranks : NoCopy {
   void await(const std::function<std::size_t()>& open,
              const std::function<void(std::int64_t silent_since_ns)>& watch);
   void watch_process(int other);
+  void watch_all();
   void check_silence(std::int64_t silent_since_ns, const std::string& who) const;
   void listen();
 

@@ -58,13 +58,13 @@ void DeviceSums::whole(std::uint64_t leaf, std::span<const LaneSum> held) {
 
 void DeviceSums::all_whole(std::span<const LaneSum> held) {
   while (sent_ < buckets_.size()) send(buckets_[sent_++], held);
-  side().mark();
 }
 
 // What ops still have to do is not waiting for others.
 void DeviceSums::await() {
   side().wait_for_ops();
-  ranks_.await_exchange([&] { return ranks_.devices()->settled() && side().reached(); }, bytes_);
+  ranks_.await_exchange(
+      [&] { return side().marks_to_come() + (ranks_.devices()->settled() ? 0 : 1); }, bytes_);
 }
 
 Share DeviceSums::share(const Bucket& bucket, int rank) const {
@@ -93,6 +93,7 @@ void DeviceSums::send(Bucket& bucket, std::span<const LaneSum> held) {
   const cuda::FloatPart sum{add_nodes(bucket, trade_nodes(bucket)), own_floats(bucket)};
   side().pack({&sum, 1}, bucket.sums.data<float>() + share(bucket, ranks_.rank()).first);
   gather_sums(bucket);
+  side().mark();
 }
 
 void DeviceSums::pack(const Bucket& bucket, const LaneSum& node, float* to) const {
@@ -163,10 +164,10 @@ void DeviceSums::gather_sums(const Bucket& bucket) {
 void DeviceSums::swap(std::span<const DeviceLink::Sent> sent,
                       std::span<const DeviceLink::Received> received) {
   DeviceLink& link = *ranks_.devices();
-  link.swap(sent, received, side().handle());
+  ranks_.with_devices([&] { link.swap(sent, received, side().handle()); });
   for (const DeviceLink::Sent& s : sent) bytes_ += s.floats * sizeof(float);
   // The first time, connections are made.
-  if (!link.settled()) ranks_.await_devices([&] { return link.settled(); });
+  ranks_.await_devices([&] { return link.settled() ? 0 : 1; });
 }
 
 Tensors DeviceSums::sums(const std::vector<HeldNodes>& held) const {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "tensor/base/clock.h"
 #include "tensor/base/usage_error.h"
 #include "tests/train/ranks/local_ranks.h"
 #include "train/run/rank_books.h"
@@ -118,6 +119,44 @@ TEST_CASE("a silent rank is named after the deadline, and the others hear of it"
   });
   CHECK(named == 1);
   CHECK(heard == 1);
+}
+
+TEST_CASE("why another rank failed is awaited before its end is called a fault of the GPUs") {
+  std::atomic<int> heard = 0;
+  on_local_ranks("aab", [&](Ranks& ranks) {
+    if (ranks.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(150));
+      CHECK(ranks.fail(2));
+      return;
+    }
+    const auto breaks = []() -> std::size_t { throw Error("the link of GPUs failed"); };
+    const std::string fault = fault_of([&] {
+      if (ranks.first())
+        ranks.await_devices(breaks);
+      else
+        ranks.with_devices(breaks);
+    });
+    heard += fault == "rank 1 (host a) failed";
+  });
+  CHECK(heard == 2);
+  on_local_ranks("a", [](Ranks& ranks) {
+    CHECK(fault_of([&] { ranks.with_devices([] { throw Error("broken"); }); }) == "broken");
+  });
+}
+
+TEST_CASE("devices that move are not silent") {
+  on_local_ranks("ab", [](Ranks& ranks) {
+    ranks.set_timeout(0.3);
+    const std::int64_t start = now_ns();
+    const auto open = [&](double part_s) {
+      return static_cast<std::size_t>(std::max(0.0, 1 - seconds_since(start)) / part_s);
+    };
+    CHECK(fault_of([&] { ranks.await_devices([&] { return open(0.1); }); }) == "");
+    CHECK(seconds_since(start) > 0.8);
+    CHECK(fault_of([&] {
+            ranks.await_devices([] { return 1; });
+          }).find("the GPUs of other ranks") != std::string::npos);
+  });
 }
 
 TEST_CASE("of ranks that fail together the first tells") {
