@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "tests/energy/meters/moving_tree.h"
+#include "tests/train/ranks/experiments.h"
 #include "tests/train/ranks/runs.h"
 
 namespace {
@@ -148,6 +149,19 @@ TEST_CASE(
   const Environment slow("HG_EMU_NCCL_MS", "100");
   const Arguments one = kCuda + set({"train.epochs=1", "run.rank_timeout=1"});
   DeviceRuns().shared(2, "slow", one);
+}
+
+TEST_CASE("groups of ranks on GPUs are linked once for all their runs, and end in order") {
+  HG_NEEDS_MPIRUN();
+  const Experiments experiments(1, HG_TRAIN_EMULATED);
+  const Environment devices("HG_EMU_GPUS", "4"), log("HG_EMU_NCCL_LOG", experiments.folder / "log");
+  experiments.train_alone(kCuda);
+  experiments.check_on_ranks(4, 2, kCuda);
+  int destroyed = 0, others = 0;
+  for (const std::string& line : lines_of(contents_of(experiments.folder / "log")))
+    (line == "destroyed" ? destroyed : others) += !line.starts_with("group ");
+  CHECK(destroyed == 2);
+  CHECK(others == 0);
 }
 
 TEST_CASE("each GPU is read once, by the rank that works on it, and the machine by the first") {

@@ -9,6 +9,8 @@
 #include "tensor/cpu/parallel.h"
 #include "train/commands/commands.h"
 #include "train/commands/measured_exchange.h"
+#include "train/config/model_options.h"
+#include "train/ranks/device_link.h"
 #include "train/ranks/launcher.h"
 #include "train/run/rank_checks.h"
 
@@ -67,6 +69,7 @@ void print(const Config& config, const BenchOptions& options, const Measured& st
 int bench(const BenchOptions& options) {
   const Config config = options.load();
   check_ranks(config);
+  link_gpus(ranks(), device_of(config.run));
   ranks().set_timeout(std::numeric_limits<double>::infinity());
   const std::optional<StepForecast> forecast = forecast_here(config, options);
   const std::unique_ptr<Measured> step = measured(config, options);

@@ -163,7 +163,9 @@ int experiment_command(const ExperimentOptions& options) {
     own.quiet = options.quiet || !all.first();
     Ranks group(all, static_cast<int>(options.ranks_per_run));
     const RanksScope scope(group);
-    return run_share(own, share_from(options.share), all);
+    const int code = run_share(own, share_from(options.share), all);
+    group.finish();
+    return code;
   });
 }
 

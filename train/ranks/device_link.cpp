@@ -1,5 +1,6 @@
 #include "train/ranks/device_link.h"
 
+#include "train/ranks/module.h"
 #include "train/ranks/ranks.h"
 
 namespace hg {
@@ -9,12 +10,13 @@ constexpr Module kNccl{"libhg_nccl.so", kMakeDeviceLink, "HG_NCCL", "NCCL (libnc
 
 }  // namespace
 
-std::unique_ptr<DeviceLink> open_device_link(Ranks& ranks) {
+void link_gpus(Ranks& ranks, Device device) {
+  if (ranks.alone() || device == Device::cpu || ranks.devices()) return;
   const auto make = reinterpret_cast<MakeDeviceLink>(function_of(kNccl, "ranks on GPUs"));
   std::unique_ptr<DeviceLink> link(make());
   link->connect(ranks.broadcast(ranks.first() ? link->id() : ""), ranks.rank(), ranks.size());
   ranks.await_devices([&] { return link->settled() ? 0 : 1; });
-  return link;
+  ranks.link_devices(std::move(link));
 }
 
 }  // namespace hg

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "train/ranks/module.h"
+#include "tensor/device.h"
 
 namespace hg {
 
@@ -47,7 +47,8 @@ class DeviceLink {
 inline constexpr const char* kMakeDeviceLink = "hg_make_device_link";  // in the module
 using MakeDeviceLink = DeviceLink* (*)();
 
-// Of these ranks, on the device that this thread uses; waits for all of them.
-std::unique_ptr<DeviceLink> open_device_link(Ranks& ranks);
+// Links the GPUs of ranks that work on such, by the one that this thread uses; waits for all of
+// them. Once is enough: ranks that have several runs keep their link.
+void link_gpus(Ranks& ranks, Device device);
 
 }  // namespace hg

@@ -127,9 +127,7 @@ void check_ranks(const Config& config) {
   check_same(all, "configuration", to_toml(config));
   check_same(all, "device", std::string(to_string(device)));
   check_lanes(config);
-  if (device == Device::cpu) return;
-  check_gpus(all);
-  all.link_devices(open_device_link(all));
+  if (device != Device::cpu) check_gpus(all);
 }
 
 void check_ranks(const Config& config, const PhaseData& data) {

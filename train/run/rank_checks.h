@@ -16,7 +16,7 @@ std::string fingerprint_of(const NamedTensors& tensors);
 void check_lanes(const Config& config);
 
 // Program, kind of CPU and configuration of all ranks; that they have work, and GPUs of their own
-// if they are to work on such, which are then linked.
+// if they are to work on such.
 void check_ranks(const Config& config);
 // And their data.
 void check_ranks(const Config& config, const PhaseData& data);

@@ -10,7 +10,7 @@ inline constexpr const char* kHoldsRun = "holds a run already; --resume goes on 
 
 // Throws UsageError for what this program cannot train, or not account for.
 void check_run(const Config& config);
-// The run's data, after the check; ranks have the same.
+// The run's data, after the check; ranks have the same, and linked GPUs if they work on such.
 PhaseData open_run(const Config& config);
 
 // The configuration with which the run in the folder goes on: its own, with `settings` on top. More

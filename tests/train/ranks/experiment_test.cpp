@@ -1,95 +1,16 @@
 // Experiments over ranks: runs dealt out to groups of them.
+#include "tests/train/ranks/experiments.h"
+
 #include <signal.h>
-
-#include "tests/train/ranks/mpirun.h"
-
-namespace {
 
 using namespace hg;
 using namespace hg::testing;
 
-// Two arms of as many runs, in four lanes each.
-constexpr const char* kExperiment = R"([experiment]
-question = "Does it work?"
-base = "base.toml"
-repeats = 2
-[[arm]]
-name = "a"
-[[arm]]
-name = "b"
-set = ["train.learning_rate=0.002"]
-)";
-constexpr const char* kBase = R"([run]
-lanes = 4
-[data]
-name = "shapes"
-train_limit = 32
-test_limit = 16
-[model]
-in_channels = 1
-img_size = 16
-patch_size = 4
-emb_size = 16
-depth = 1
-heads = 2
-num_classes = 3
-[train]
-batch_size = 16
-)";
-
-struct Experiments {
-  explicit Experiments(int epochs) {
-    put(folder / "mine.toml", kExperiment);
-    put(folder / "base.toml", kBase + ("epochs = " + std::to_string(epochs)));
-  }
-  std::string at(const std::string& name) const { return folder / name; }
-  Arguments run(const std::string& name, const Arguments& more = {}) const {
-    return Arguments{"experiment", folder / "mine.toml", "--out", at(name), "--threads", "1"} +
-           more;
-  }
-
-  const MpiRoot root;
-  // The model's meter: each process has its own.
-  const Environment powercap{"HG_POWERCAP_ROOT", "/nowhere"}, nvml{"HG_NVML_LIB", "/nowhere"};
-  TempFolder folder;
-};
-
-const std::vector<std::string> kRuns{"a-1", "a-2", "b-1", "b-2"};
-
-Arguments groups_of(int ranks) { return {"--ranks-per-run", std::to_string(ranks)}; }
-
-void check_all(const std::string& folder, const std::string& alone, int ranks) {
-  const Json results = Json::parse(contents_of(folder + "/results.json"));
-  CHECK(results["status"] == "finished");
-  CHECK(results["runs"].size() == kRuns.size());
-  CHECK(files_in(folder + "/runs") == kRuns);
-  for (const std::string& name : kRuns) {
-    const std::string run = "/runs/" + name;
-    INFO(run);
-    CHECK(contents_of(folder + run + "/model.safetensors") ==
-          contents_of(alone + run + "/model.safetensors"));
-    CHECK(summary_of(folder + run)["ranks"] == ranks);
-    CHECK(Json::parse(contents_of(folder + run + "/launches.json"))["launches"].size() == 1);
-  }
-}
-
-}  // namespace
-
 TEST_CASE("groups of ranks train each run of an experiment once, with the bits of one rank") {
   HG_NEEDS_MPIRUN();
   const Experiments experiments(2);
-  REQUIRE(hgtrain(experiments.run("alone", {"--quiet"})).code == 0);
-  for (const int ranks : {1, 2, 4}) {
-    INFO("groups of " << ranks);
-    const std::string name = "by" + std::to_string(ranks);
-    const Outcome outcome =
-        hgtrain(on_ranks(4, experiments.run(name, groups_of(ranks) + Arguments{"--quiet"})),
-                under_mpirun());
-    INFO(outcome.err);
-    REQUIRE(outcome.code == 0);
-    CHECK(lines_with("Results: ", outcome.out) == 1);
-    check_all(experiments.at(name), experiments.at("alone"), ranks);
-  }
+  experiments.train_alone();
+  for (const int ranks : {1, 2, 4}) experiments.check_on_ranks(4, ranks);
 }
 
 TEST_CASE("ranks that make no groups of this size are refused in one line") {
@@ -118,7 +39,7 @@ TEST_CASE("arms that have too few lanes for a group are refused before the first
 TEST_CASE("a rank that is killed ends all groups, and the experiment goes on where it was") {
   HG_NEEDS_MPIRUN();
   const Experiments experiments(60);
-  REQUIRE(hgtrain(experiments.run("alone", {"--quiet"})).code == 0);
+  experiments.train_alone();
   const Arguments pairs = experiments.run("pairs", groups_of(2));
   const Outcome killed = disturbed(4, pairs, SIGKILL);
   INFO(killed.err);
