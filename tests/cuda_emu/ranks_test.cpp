@@ -4,6 +4,7 @@
 
 #include "tests/energy/meters/moving_tree.h"
 #include "tests/train/ranks/experiments.h"
+#include "tests/train/ranks/measured.h"
 #include "tests/train/ranks/runs.h"
 
 namespace {
@@ -162,6 +163,38 @@ TEST_CASE("groups of ranks on GPUs are linked once for all their runs, and end i
     (line == "destroyed" ? destroyed : others) += !line.starts_with("group ");
   CHECK(destroyed == 2);
   CHECK(others == 0);
+}
+
+TEST_CASE("ranks on GPUs: bench and info --ranks read the GPUs, and say nothing of the network") {
+  HG_NEEDS_MPIRUN();
+  const MpiRoot root;
+  const Environment devices("HG_EMU_GPUS", "2"), library("HG_NVML_LIB", HG_NVML_STUB),
+      mode("HG_STUB_NVML", "steady");
+  const MovingTree machine;
+  const Environment powercap("HG_POWERCAP_ROOT", machine.root());
+  const auto outcome = [&](const Arguments& arguments) {
+    const Outcome done = hgtrain(on_ranks(2, arguments + kCuda, HG_TRAIN_EMULATED), under_mpirun());
+    INFO(done.err);
+    REQUIRE(done.code == 0);
+    return done;
+  };
+  // 80 W of each GPU and about 44 of the machine.
+  const auto check_together = [](const Json& together) {
+    check_figures(together, 2, {"step_ms", "exchange_ms", "wait_ms", "joules"});
+    CHECK(together["energy_kind"] == "measured");
+    const double watts = 1e3 * together["joules"].get<double>() / together["step_ms"].get<double>();
+    CHECK(watts > 150);
+    CHECK_FALSE(together.contains("gb_per_s"));
+    CHECK_FALSE(together.contains("latency_us"));
+  };
+  const Json scaling =
+      Json::parse(outcome(measured("info", {"--ranks", "2", "--json"})).out)["scaling"];
+  check_together(scaling["measured_together"]);
+  const Json& alone = scaling["measured"];
+  CHECK(1e3 * alone["joules"].get<double>() / alone["step_ms"].get<double>() > 90);
+  const Outcome text = outcome(measured("bench", {"--steps", "2"}));
+  CHECK(lines_with("Measured with these 2 ranks", text.out) == 1);
+  CHECK(lines_with("--network", text.out) == 0);
 }
 
 TEST_CASE("each GPU is read once, by the rank that works on it, and the machine by the first") {

@@ -66,8 +66,9 @@ SharedSteps take_steps(Measured& step, std::int64_t count) {
     taken.ms = timed(step, count);
     return taken;
   }
-  taken.network.latency_s = latency_of(all);
-  const energy::MeterChoice choice = open_rank_meter(all, Device::cpu);
+  const bool on_cpu = step.device() == Device::cpu;
+  const double latency_s = on_cpu ? latency_of(all) : 0;
+  const energy::MeterChoice choice = open_rank_meter(all, step.device());
   taken.energy_kind = energy::to_string(choice.meter->kind());
   const double before = joules_of(*choice.meter);
   WorkForOthers work(all);
@@ -77,7 +78,7 @@ SharedSteps take_steps(Measured& step, std::int64_t count) {
   taken.exchange_s = all.sum(exchange_s) / steps / all.size();
   taken.wait_s = all.sum(wait_s) / steps / all.size();
   taken.joules = all.sum(used) / steps;
-  taken.network.bytes_per_s = exchange_s > 0 ? bytes / exchange_s : 0;
+  if (on_cpu && exchange_s > 0) taken.network = {bytes / exchange_s, latency_s};
   return taken;
 }
 
@@ -86,35 +87,39 @@ std::string text_of(const SharedSteps& steps, const StepForecast& predicted) {
   std::string text = fmt::format(
       "Measured with these {} ranks, {} host{}, {} threads each: a step takes {:.3f} ms, of it "
       "{:.3f} "
-      "to exchange gradients and {:.3f} to wait, and {} {}; predicted: {:.3f} ms, of it {:.3f}, "
+      "to exchange gradients{} and {:.3f} to wait, and {} {}; predicted: {:.3f} ms, of it {:.3f}, "
       "and "
       "{} to {}\n",
       all.size(), all.hosts(), all.hosts() == 1 ? "" : "s", cpu::threads(), 1e3 * steps.step_s(),
-      1e3 * steps.exchange_s, 1e3 * steps.wait_s, with_prefix(steps.joules, "J"), steps.energy_kind,
-      1e3 * predicted.step_s(), 1e3 * predicted.exchange_s, with_prefix(predicted.joules_low, "J"),
+      1e3 * steps.exchange_s, steps.network ? "" : " beside its work", 1e3 * steps.wait_s,
+      with_prefix(steps.joules, "J"), steps.energy_kind, 1e3 * predicted.step_s(),
+      1e3 * predicted.exchange_s, with_prefix(predicted.joules_low, "J"),
       with_prefix(predicted.joules_high, "J"));
-  if (steps.network.bytes_per_s > 0)
-    text += fmt::format("Between them: --network {:.3g},{:.3g}\n", 1e-9 * steps.network.bytes_per_s,
-                        1e6 * steps.network.latency_s);
+  if (steps.network)
+    text += fmt::format("Between them: --network {:.3g},{:.3g}\n",
+                        1e-9 * steps.network->bytes_per_s, 1e6 * steps.network->latency_s);
   return text;
 }
 
 nlohmann::ordered_json json_of(const SharedSteps& steps, const StepForecast& predicted) {
   const Ranks& all = ranks();
-  return {{"ranks", all.size()},
-          {"hosts", all.hosts()},
-          {"threads", cpu::threads()},
-          {"step_ms", 1e3 * steps.step_s()},
-          {"exchange_ms", 1e3 * steps.exchange_s},
-          {"wait_ms", 1e3 * steps.wait_s},
-          {"joules", steps.joules},
-          {"energy_kind", steps.energy_kind},
-          {"gb_per_s", 1e-9 * steps.network.bytes_per_s},
-          {"latency_us", 1e6 * steps.network.latency_s},
-          {"predicted_step_ms", 1e3 * predicted.step_s()},
-          {"predicted_exchange_ms", 1e3 * predicted.exchange_s},
-          {"predicted_joules_low", predicted.joules_low},
-          {"predicted_joules_high", predicted.joules_high}};
+  nlohmann::ordered_json json{{"ranks", all.size()},
+                              {"hosts", all.hosts()},
+                              {"threads", cpu::threads()},
+                              {"step_ms", 1e3 * steps.step_s()},
+                              {"exchange_ms", 1e3 * steps.exchange_s},
+                              {"wait_ms", 1e3 * steps.wait_s},
+                              {"joules", steps.joules},
+                              {"energy_kind", steps.energy_kind}};
+  if (steps.network) {
+    json["gb_per_s"] = 1e-9 * steps.network->bytes_per_s;
+    json["latency_us"] = 1e6 * steps.network->latency_s;
+  }
+  json["predicted_step_ms"] = 1e3 * predicted.step_s();
+  json["predicted_exchange_ms"] = 1e3 * predicted.exchange_s;
+  json["predicted_joules_low"] = predicted.joules_low;
+  json["predicted_joules_high"] = predicted.joules_high;
+  return json;
 }
 
 }  // namespace hg

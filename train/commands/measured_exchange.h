@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,9 @@ struct SharedSteps {
   double exchange_s = 0, wait_s = 0;  // a step, a mean over ranks
   double joules = 0;                  // a step, of all ranks
   std::string energy_kind{};
-  Network network{};  // between these ranks: of small messages, and of the exchange
+  // Between these ranks: of small messages, and of the exchange. None on GPUs, which exchange while
+  // they work.
+  std::optional<Network> network{};
 
   double step_s() const;  // a mean
 };

@@ -34,7 +34,8 @@ std::vector<double> numbers_in(const std::string& text, const char* option, cons
 }
 
 MeasuredRank measure_step(MeasuredStep& step) {
-  const energy::MeterChoice choice = energy::open_meter();
+  const energy::MeterChoice choice =
+      energy::open_meter(energy::MeterSetup::from_environment(step.device()));
   step();  // warms up
   const double flops = static_cast<double>(step.flops());
   const energy::Window w = energy::measure(*choice.meter, kMeasureS, [&](std::uint64_t calls) {

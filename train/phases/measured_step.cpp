@@ -74,7 +74,7 @@ void MeasuredStep::operator()() {
   if (!optimizer_.step(done.gradients, kLearningRate, done.ranges, done.loss))
     learner_->explain(batch_);
   loss_ = done.loss;
-  backend(model().parameters().device()).synchronize();
+  backend(device()).synchronize();
 }
 
 std::int64_t MeasuredStep::lanes() const {
@@ -88,7 +88,7 @@ MeasuredPass::MeasuredPass(const Config& config)
 
 void MeasuredPass::operator()() {
   evaluate_logits(model_, batch_);
-  backend(model_.parameters().device()).synchronize();
+  backend(device()).synchronize();
 }
 
 double Measured::timed_ms() {

@@ -14,6 +14,7 @@ class Measured {
   double timed_ms();      // does it once
   std::uint64_t flops();  // the same
   std::int64_t batch() const { return batch_.size(); }
+  Device device() const { return batch_.images.device(); }
   virtual const std::string& phase() const = 0;  // its kind
 
  protected:

@@ -1,5 +1,5 @@
 // info --ranks and bench under mpirun: what was predicted, beside what its ranks take together.
-#include "tests/train/ranks/mpirun.h"
+#include "tests/train/ranks/measured.h"
 
 namespace {
 
@@ -8,19 +8,10 @@ using namespace hg::testing;
 
 const MpiRoot kRoot;
 
-Arguments measured(const std::string& command, const Arguments& more = {}) {
-  return Arguments{command, "shapes", "--threads", "1"} + set({"data.name=shapes", "run.lanes=4"}) +
-         tiny_model() + more;
-}
-
 void check_together(const Json& together, int ranks) {
-  CHECK(together["ranks"] == ranks);
-  CHECK(together["hosts"] == 1);
-  for (const char* figure : {"step_ms", "exchange_ms", "wait_ms", "joules", "gb_per_s",
-                             "latency_us", "predicted_step_ms", "predicted_exchange_ms"}) {
-    INFO(figure);
-    CHECK(together[figure].get<double>() > 0);
-  }
+  check_figures(together, ranks,
+                {"step_ms", "exchange_ms", "wait_ms", "joules", "gb_per_s", "latency_us",
+                 "predicted_step_ms", "predicted_exchange_ms"});
 }
 
 }  // namespace
