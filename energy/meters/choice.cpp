@@ -122,6 +122,11 @@ class CombinedMeter final : public Meter {
     for (const Part& part : parts_) sum += part.meter->faults();
     return sum;
   }
+  std::uint64_t faults_of(Domain domain) const override {
+    for (const Part& part : parts_)
+      if (part.domains[static_cast<std::size_t>(domain)]) return part.meter->faults();
+    return 0;
+  }
   std::vector<Fault> fault_list() const override {
     std::vector<Fault> all;
     for (const Part& part : parts_)

@@ -77,6 +77,7 @@ class Meter {
   virtual std::string source() const = 0;    // for reports: its zones, or the row of a table
   virtual Reading read() = 0;                // never decreases; a failed read repeats the last
   virtual std::uint64_t faults() const = 0;  // counted so far
+  virtual std::uint64_t faults_of(Domain) const { return faults(); }  // of the meter that gives it
   virtual std::vector<Fault> fault_list() const { return {}; }  // the first ones; may be cut short
 };
 

@@ -197,6 +197,18 @@ TEST_CASE("ranks on GPUs: bench and info --ranks read the GPUs, and say nothing 
   CHECK(lines_with("--network", text.out) == 0);
 }
 
+TEST_CASE("a GPU without a meter is named where others have one") {
+  HG_NEEDS_MPIRUN();
+  const DeviceRuns runs;  // NVML's stand-in knows the first two GPUs
+  const Environment library("HG_NVML_LIB", HG_NVML_STUB), mode("HG_STUB_NVML", "steady");
+  const Outcome refused =
+      hgtrain(on_ranks(3, runs.train("run", kCuda), runs.program), under_mpirun());
+  INFO(refused.err);
+  CHECK(refused.code == 2);
+  CHECK(lines_with("hgtrain: rank 2 ", refused.err) == 1);
+  CHECK(lines_with("its GPU has no meter", refused.err) == 1);
+}
+
 TEST_CASE("each GPU is read once, by the rank that works on it, and the machine by the first") {
   HG_NEEDS_MPIRUN();
   const DeviceRuns runs("", "2");

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "tensor/base/usage_error.h"
 #include "train/ranks/packed.h"
 
 namespace hg {
@@ -15,10 +16,10 @@ using energy::Ledger;
 using energy::LedgerRow;
 using energy::RowLabel;
 
-constexpr auto kGpu = static_cast<std::size_t>(energy::Domain::gpu);
+constexpr auto kGpu = static_cast<std::size_t>(energy::Domain::gpu),
+               kPackage = static_cast<std::size_t>(energy::Domain::package);
 using DomainSet = std::array<bool, energy::kDomains>;
 
-// A meter of which another rank reads some domains for this one.
 class ReadElsewhere final : public energy::Meter {
  public:
   ReadElsewhere(std::unique_ptr<energy::Meter> meter, const DomainSet& elsewhere)
@@ -33,11 +34,16 @@ class ReadElsewhere final : public energy::Meter {
   energy::ReadingError reading_error(energy::Domain domain) const override {
     return meter_->reading_error(domain);
   }
-  std::uint64_t faults() const override { return fault_list().size(); }
+  std::uint64_t faults() const override {
+    std::uint64_t own = 0;
+    for (const energy::Domain domain : {energy::Domain::package, energy::Domain::gpu})
+      if (!elsewhere_[static_cast<std::size_t>(domain)]) own += meter_->faults_of(domain);
+    return own;
+  }
   std::vector<energy::Fault> fault_list() const override {
     std::vector<energy::Fault> own = meter_->fault_list();
     std::erase_if(own, [&](const energy::Fault& fault) {
-      return elsewhere_[kGpu] || !fault.zone.starts_with("gpu ");
+      return elsewhere_[fault.zone.starts_with("gpu ") ? kGpu : kPackage];
     });
     return own;
   }
@@ -61,6 +67,18 @@ bool read_before(Ranks& ranks, const std::string& gpu) {
         ranks.place(r).machine == ranks.place(ranks.rank()).machine)
       return true;
   return false;
+}
+
+// The energy of some GPUs would pass for that of all.
+void check_gpu_meters(Ranks& ranks, const energy::Meter& meter) {
+  const char own = meter.kind_of(energy::Domain::gpu) != energy::Kind::unavailable;
+  const std::vector<char> all = ranks.gather(own);
+  const auto with = std::ranges::find(all, 1), without = std::ranges::find(all, 0);
+  if (with == all.end() || without == all.end()) return;
+  usage_fail(ranks.name_of(static_cast<int>(without - all.begin())),
+             "its GPU has no meter, where that of {} has one; hgtrain meters tells why there, and "
+             "HG_NVML_LIB=none leaves them out everywhere",
+             ranks.name_of(static_cast<int>(with - all.begin())));
 }
 
 // The figures of a message, in its order: told once for both ways.
@@ -118,15 +136,21 @@ class JoinedRows {
 
 }  // namespace
 
+std::unique_ptr<energy::Meter> read_elsewhere(std::unique_ptr<energy::Meter> meter,
+                                              const DomainSet& elsewhere) {
+  return std::make_unique<ReadElsewhere>(std::move(meter), elsewhere);
+}
+
 energy::MeterChoice open_rank_meter(Ranks& ranks, Device device) {
   energy::MeterSetup setup = energy::MeterSetup::from_environment(device);
   setup.sharing = ranks.here();
   energy::MeterChoice choice = energy::open_meter(setup);
+  check_gpu_meters(ranks, *choice.meter);
   DomainSet elsewhere;
   elsewhere.fill(choice.meter->kind() != energy::Kind::modelled && !ranks.reads_meters());
   elsewhere[kGpu] = read_before(ranks, setup.gpu);
   if (std::ranges::find(elsewhere, true) != elsewhere.end())
-    choice.meter = std::make_unique<ReadElsewhere>(std::move(choice.meter), elsewhere);
+    choice.meter = read_elsewhere(std::move(choice.meter), elsewhere);
   return choice;
 }
 

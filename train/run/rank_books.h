@@ -2,6 +2,9 @@
 // as one ledger, which closes over all of them.
 #pragma once
 
+#include <array>
+#include <memory>
+
 #include "energy/books/ledger.h"
 #include "energy/meters/choice.h"
 #include "train/ranks/ranks.h"
@@ -11,8 +14,14 @@ namespace hg {
 
 // The meter of this rank, for work on this device. One that counts a whole machine is read by the
 // first rank there; with the others it stands at 0, and the first rank's ops share the energy of
-// all. A GPU is read by the rank that works on it. All ranks call it.
+// all. A GPU is read by the rank that works on it; UsageError where only some can be. All ranks
+// call it.
 energy::MeterChoice open_rank_meter(Ranks& ranks, Device device);
+
+// A meter of which another rank reads some domains for this one: they stand at 0 and have no
+// faults.
+std::unique_ptr<energy::Meter> read_elsewhere(std::unique_ptr<energy::Meter> meter,
+                                              const std::array<bool, energy::kDomains>& elsewhere);
 
 // What a rank tells the first.
 struct RankBooks {

@@ -7,6 +7,7 @@
 
 #include "tensor/base/clock.h"
 #include "tensor/base/usage_error.h"
+#include "tests/energy/meters/fake_meter.h"
 #include "tests/train/ranks/local_ranks.h"
 #include "train/run/rank_books.h"
 #include "train/run/rank_checks.h"
@@ -157,6 +158,41 @@ TEST_CASE("devices that move are not silent") {
             ranks.await_devices([] { return 1; });
           }).find("the GPUs of other ranks") != std::string::npos);
   });
+}
+
+TEST_CASE("of what another rank reads, energy and faults are not this one's") {
+  class Faulty final : public energy::Meter {
+   public:
+    std::string_view name() const override { return "faulty"; }
+    energy::Kind kind() const override { return energy::Kind::modelled; }
+    std::string source() const override { return ""; }
+    energy::Reading read() override {
+      energy::Reading reading;
+      reading.domains.fill(counted(7));
+      return reading;
+    }
+    std::uint64_t faults() const override { return 5000; }
+    std::uint64_t faults_of(energy::Domain domain) const override {
+      return domain == energy::Domain::gpu ? 3000 : 2000;
+    }
+    std::vector<energy::Fault> fault_list() const override {
+      return {{energy::FaultKind::gap, 0, "package-0"}, {energy::FaultKind::gap, 1, "gpu 0"}};
+    }
+  };
+  const auto check = [](const std::array<bool, energy::kDomains>& elsewhere, std::uint64_t faults,
+                        const std::vector<std::string>& zones) {
+    const auto meter = read_elsewhere(std::make_unique<Faulty>(), elsewhere);
+    CHECK(meter->faults() == faults);
+    std::vector<std::string> own;
+    for (const energy::Fault& fault : meter->fault_list()) own.push_back(fault.zone);
+    CHECK(own == zones);
+    const energy::Reading reading = meter->read();
+    for (std::size_t d = 0; d < energy::kDomains; ++d)
+      CHECK(reading.domains[d]->energy.value == (elsewhere[d] ? 0 : 7));
+  };
+  check({false, false, true}, 2000, {"package-0"});
+  check({true, true, false}, 3000, {"gpu 0"});
+  check({true, true, true}, 0, {});
 }
 
 TEST_CASE("of ranks that fail together the first tells") {
