@@ -30,8 +30,8 @@ void* function_of(const Module& module, const std::string& who) {
   // Libraries of MPI look each other's names up.
   void* const loaded = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   const char* const fault = loaded ? nullptr : ::dlerror();
-  usage_require(loaded != nullptr, who, "cannot load {}: install {}; {}", module.file,
-                module.library, fault ? fault : "no reason given");
+  require(loaded != nullptr, who, "cannot load {}: install {}; {}", module.file, module.library,
+          fault ? fault : "no reason given");
   void* const function = ::dlsym(loaded, module.function);
   require(function != nullptr, path, "has no {}", module.function);
   return function;

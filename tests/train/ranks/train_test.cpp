@@ -1,5 +1,6 @@
 // Training on several ranks: the same bits, one ledger, and an end in order whatever happens.
 #include <chrono>
+#include <filesystem>
 
 #include "tests/energy/meters/moving_tree.h"
 #include "tests/train/ranks/runs.h"
@@ -12,6 +13,18 @@ using namespace hg::testing;
 const Arguments kLonger = set({"train.epochs=200"});
 
 }  // namespace
+
+TEST_CASE("a rank that cannot load MPI's module says so, whichever it is") {
+  const Runs runs;
+  ChildOptions options;
+  options.program = runs.folder / "hgtrain";
+  std::filesystem::copy_file(hgtrain_path(), options.program);
+  put(runs.folder / "libhg_mpi.so", "not a library");
+  const Environment size("OMPI_COMM_WORLD_SIZE", "2"), rank("OMPI_COMM_WORLD_RANK", "1");
+  const Outcome outcome = hgtrain(runs.train("run"), options);
+  CHECK(outcome.code == 1);
+  CHECK(lines_with("hgtrain: mpirun: cannot load libhg_mpi.so: install MPI; ", outcome.err) == 1);
+}
 
 TEST_CASE("any number of ranks: supervised, with patches selected and dropped") {
   HG_NEEDS_MPIRUN();
