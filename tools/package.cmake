@@ -64,6 +64,9 @@ function(hg_package)
   if(HG_USE_MPI)
     list(APPEND CPACK_COMPONENTS_ALL mpi)
   endif()
+  if(HG_USE_NCCL)
+    list(APPEND CPACK_COMPONENTS_ALL nccl)
+  endif()
   set(CPACK_DEB_COMPONENT_INSTALL ON)
   set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
   # Such a package runs on machines like this one alone: its version says so.
@@ -86,6 +89,12 @@ shared out by phase, layer and op.")
   set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS hugginggreen)
   set(CPACK_COMPONENT_MPI_DESCRIPTION "The module with which hgtrain trains on several machines, under mpirun or \
 srun.")
+
+  set(CPACK_DEBIAN_NCCL_PACKAGE_NAME hugginggreen-nccl)
+  set(CPACK_DEBIAN_NCCL_PACKAGE_SECTION science)
+  set(CPACK_DEBIAN_NCCL_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_NCCL_PACKAGE_DEPENDS "hugginggreen, hugginggreen-mpi")
+  set(CPACK_COMPONENT_NCCL_DESCRIPTION "The module with which hgtrain trains on several GPUs, one for each process.")
 
   set(CPACK_DEBIAN_DEV_PACKAGE_NAME libhugginggreen-dev)
   set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
