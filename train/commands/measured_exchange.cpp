@@ -86,12 +86,10 @@ std::string text_of(const SharedSteps& steps, const StepForecast& predicted) {
   const Ranks& all = ranks();
   std::string text = fmt::format(
       "Measured with these {} ranks, {} host{}, {} threads each: a step takes {:.3f} ms, of it "
-      "{:.3f} "
-      "to exchange gradients{} and {:.3f} to wait, and {} {}; predicted: {:.3f} ms, of it {:.3f}, "
-      "and "
-      "{} to {}\n",
+      "{:.3f} to exchange gradients{} and {:.3f} to wait, and {} {}; predicted: {:.3f} ms, of it "
+      "{:.3f}, and {} to {}\n",
       all.size(), all.hosts(), all.hosts() == 1 ? "" : "s", cpu::threads(), 1e3 * steps.step_s(),
-      1e3 * steps.exchange_s, steps.network ? "" : " beside its work", 1e3 * steps.wait_s,
+      1e3 * steps.exchange_s, steps.network ? "" : " (what work does not hide)", 1e3 * steps.wait_s,
       with_prefix(steps.joules, "J"), steps.energy_kind, 1e3 * predicted.step_s(),
       1e3 * predicted.exchange_s, with_prefix(predicted.joules_low, "J"),
       with_prefix(predicted.joules_high, "J"));

@@ -61,8 +61,9 @@ bool holds_files(const std::string& folder) {
 std::unique_ptr<FolderLock> claim_folder(const std::string& folder, const Plan& plan,
                                          FolderLock::Held held) {
   const std::string path = folder + "/experiment.json";
+  // In this order: another process that makes the folder writes the experiment's file first.
   const auto check_others = [&] {
-    usage_require(is_file(path) || !holds_files(folder), folder,
+    usage_require(!holds_files(folder) || is_file(path), folder,
                   "holds files, but no experiment; --out names another folder");
   };
   check_others();  // before anything is made in it
