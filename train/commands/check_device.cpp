@@ -35,8 +35,9 @@ std::string describe_device(Device device) {
       gib(facts.free_bytes), facts.driver, facts.runtime);
 }
 
-std::string describe_meter() {
-  const energy::MeterChoice choice = energy::open_meter();
+std::string describe_meter(Device device) {
+  const energy::MeterChoice choice =
+      energy::open_meter(energy::MeterSetup::from_environment(device));
   return fmt::format("{}, {}", choice.meter->name(), energy::to_string(choice.meter->kind()));
 }
 
@@ -159,7 +160,7 @@ int check_device_command(const CheckDeviceOptions& options) {
   if (device == Device::cuda) cuda::use_tf32(false);
   const std::string name = describe_device(device);
   if (!options.json) {
-    fmt::print("device: {}\nmeter: {}\n", name, describe_meter());
+    fmt::print("device: {}\nmeter: {}\n", name, describe_meter(device));
     fmt::print(kRow, "op", "error", "limit", "same", "us", "GB/s", "TFLOP/s", "peak", "inputs", "");
   }
   const std::vector<Checked> all = check_all(config, device, [&](const Checked& c) {
