@@ -131,9 +131,9 @@ int run_share(const ExperimentOptions& options, const RunShare& whole, Ranks& al
   const RunShare share = whole.part(all.rank() / ranks().size(), all.size() / ranks().size());
   const Plan plan = make_plan({options.experiment, options.scale, options.all_settings(),
                                options.repeats, options.target, options.margin_points});
-  for (const Arm& arm : plan.arms) check_run(arm.config);
+  for (const auto& arm : plan.arms) check_run(arm.config);
   use_device(plan.arms[0].config);
-  for (const Arm& arm : plan.arms) check_lanes(arm.config);
+  for (const auto& arm : plan.arms) check_lanes(arm.config);
   if (all.first()) options.tell_device(plan.arms[0].config);
   open_phases(plan.arms[0].config);  // fails before a folder is made
   const std::string folder = options.out.empty() ? default_folder(plan) : options.out;
