@@ -9,8 +9,6 @@
 #include "tensor/cpu/parallel.h"
 #include "train/commands/commands.h"
 #include "train/commands/measured_exchange.h"
-#include "train/config/model_options.h"
-#include "train/ranks/device_link.h"
 #include "train/ranks/launcher.h"
 #include "train/run/rank_checks.h"
 
@@ -69,7 +67,7 @@ void print(const Config& config, const BenchOptions& options, const Measured& st
 int bench(const BenchOptions& options) {
   const Config config = options.load();
   check_ranks(config);
-  link_gpus(ranks(), device_of(config.run));
+  link_gpus(config);
   ranks().set_timeout(std::numeric_limits<double>::infinity());
   const std::optional<StepForecast> forecast = forecast_here(config, options);
   const std::unique_ptr<Measured> step = measured(config, options);

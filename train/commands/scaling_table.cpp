@@ -6,8 +6,6 @@
 
 #include "tensor/base/columns.h"
 #include "tensor/base/text.h"
-#include "train/config/model_options.h"
-#include "train/ranks/device_link.h"
 #include "train/run/rank_checks.h"
 
 namespace hg {
@@ -49,7 +47,7 @@ ScalingTable measure_scaling(const Config& config, const std::string& counts,
   s.network = network_of(network);
   Ranks& all = ranks();
   check_ranks(config);
-  link_gpus(all, device_of(config.run));
+  link_gpus(config);
   all.set_timeout(std::numeric_limits<double>::infinity());  // the others wait for the first
   if (all.first()) {
     s.alone = measure_alone(config);

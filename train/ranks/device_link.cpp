@@ -10,8 +10,8 @@ constexpr Module kNccl{"libhg_nccl.so", kMakeDeviceLink, "HG_NCCL", "NCCL (libnc
 
 }  // namespace
 
-void link_gpus(Ranks& ranks, Device device) {
-  if (ranks.alone() || device == Device::cpu || ranks.devices()) return;
+void link_gpus(Ranks& ranks) {
+  if (ranks.alone() || ranks.devices()) return;
   const auto make = reinterpret_cast<MakeDeviceLink>(function_of(kNccl, "ranks on GPUs"));
   std::unique_ptr<DeviceLink> link(make());
   link->connect(ranks.broadcast(ranks.first() ? link->id() : ""), ranks.rank(), ranks.size());

@@ -7,8 +7,6 @@
 #include <span>
 #include <string>
 
-#include "tensor/device.h"
-
 namespace hg {
 
 class Ranks;
@@ -47,8 +45,8 @@ class DeviceLink {
 inline constexpr const char* kMakeDeviceLink = "hg_make_device_link";  // in the module
 using MakeDeviceLink = DeviceLink* (*)();
 
-// Links the GPUs of ranks that work on such, by the one that this thread uses; waits for all of
-// them. Once is enough: ranks that have several runs keep their link.
-void link_gpus(Ranks& ranks, Device device);
+// Links the ranks' GPUs, by the one that this thread uses; waits for all of them. Once is enough:
+// ranks that have several runs keep their link.
+void link_gpus(Ranks& ranks);
 
 }  // namespace hg

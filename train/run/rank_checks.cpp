@@ -117,6 +117,10 @@ std::string fingerprint_of(const NamedTensors& tensors) {
   return hash.text();
 }
 
+void link_gpus(const Config& config) {
+  if (device_of(config.run) == Device::cuda) link_gpus(ranks());
+}
+
 void check_ranks(const Config& config) {
   Ranks& all = ranks();
   if (all.alone()) return;

@@ -21,4 +21,7 @@ void check_ranks(const Config& config);
 // And their data.
 void check_ranks(const Config& config, const PhaseData& data);
 
+// Links the ranks' GPUs, where they work on such.
+void link_gpus(const Config& config);
+
 }  // namespace hg

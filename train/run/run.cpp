@@ -5,9 +5,7 @@
 #include "tensor/base/files.h"
 #include "tensor/base/folder_lock.h"
 #include "tensor/base/usage_error.h"
-#include "train/config/model_options.h"
 #include "train/phases/registry.h"
-#include "train/ranks/device_link.h"
 #include "train/report/page.h"
 #include "train/run/memory.h"
 #include "train/run/rank_checks.h"
@@ -35,7 +33,7 @@ PhaseData open_run(const Config& config) {
   PhaseData data = open_phases(config);
   check_phases(config, data);
   check_ranks(config, data);
-  link_gpus(ranks(), device_of(config.run));
+  link_gpus(config);
   return data;
 }
 
