@@ -37,7 +37,7 @@ struct Runs {
     REQUIRE(outcome.code == 0);
     return at(name);
   }
-  void check_same(const Arguments& more = {}) const;
+  void check_same(const Arguments& more = {}, const std::vector<int>& sizes = {2, 3}) const;
 
   const std::string program;
   const MpiRoot root;
@@ -62,9 +62,9 @@ inline void check_same_bits(const std::string& run, const std::string& whole) {
   CHECK(files_in(run) == files_in(whole));
 }
 
-inline void Runs::check_same(const Arguments& more) const {
+inline void Runs::check_same(const Arguments& more, const std::vector<int>& sizes) const {
   const std::string one = alone("1", more);
-  for (const int ranks : {2, 3}) {
+  for (const int ranks : sizes) {
     INFO(ranks << " ranks");
     check_same_bits(shared(ranks, std::to_string(ranks), more, 4 - ranks), one);
   }
