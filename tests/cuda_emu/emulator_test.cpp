@@ -113,6 +113,9 @@ TEST_CASE("late work waits for the ops before it") {
   cudaEventRecord(event, nullptr);
   cudaStreamWaitEvent(late, event, 0);
   put_off_some();
+  cudaStreamSynchronize(late);
+  cudaEventDestroy(event);
+  for (const cudaStream_t stream : {first, late}) cudaStreamDestroy(stream);
 }
 
 TEST_CASE("copies stay inside their allocation") {
